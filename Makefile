@@ -1,0 +1,74 @@
+# Every target does its own set-up in .venv and costs nothing when nothing changed.
+# `make demo PYTHON=python3.12` chooses the interpreter (3.11 or later) for a new .venv.
+
+VENV   := .venv
+PY     := $(VENV)/bin/python
+PIP    := $(PY) -m pip --disable-pip-version-check install --quiet
+UV_PIN := uv==0.13.9
+SOURCES := src tests tools
+ARGS   ?=
+
+DEMO_READY := $(VENV)/.ready-demo
+DEV_READY  := $(VENV)/.ready-dev
+PYTEST     := $(PY) -m pytest
+
+.PHONY: help demo test check eight test-scale format requirements clean
+
+help:
+	@echo "make demo          label a few thousand records end to end on this machine"
+	@echo "make test          all tests but the long legs"
+	@echo "make check         format, lint, types, import law, documents"
+	@echo "make eight         the eight cases the product exists for"
+	@echo "make test-scale    the long legs"
+	@echo "make format        rewrite the code in the house format"
+	@echo "make requirements  renew the pinned exports in requirements/"
+	@echo "make clean         remove .venv and caches; data in .assay stays"
+
+demo: $(DEMO_READY)
+	$(VENV)/bin/assay demo $(ARGS)
+
+test: $(DEV_READY)
+	$(PYTEST) -n 2 --dist worksteal -m "not scale" $(ARGS)
+
+eight: $(DEV_READY)
+	$(PYTEST) -m eight_cases $(ARGS)
+
+test-scale: $(DEV_READY)
+	$(PYTEST) -m scale --timeout 3600 $(ARGS)
+
+check: $(DEV_READY)
+	$(PY) -m ruff format --check $(SOURCES)
+	$(PY) -m ruff check $(SOURCES)
+	$(PY) -m mypy $(SOURCES)
+	$(VENV)/bin/lint-imports --no-cache
+	$(PY) tools/check_all.py
+
+format: $(DEV_READY)
+	$(PY) -m ruff check --fix $(SOURCES)
+	$(PY) -m ruff format $(SOURCES)
+
+# Versions move only here. dev comes first and constrains demo: one version of a package in both.
+requirements: $(DEV_READY)
+	$(PIP) "$(UV_PIN)"
+	sh tools/export_requirements.sh "$(VENV)/bin/uv"
+
+clean:
+	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
+	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.ready:
+	@sh tools/make_venv.sh $(VENV)
+	@touch $@
+
+$(DEMO_READY): $(VENV)/.ready requirements/demo.txt pyproject.toml
+	@echo "Installing what the product needs into $(VENV) ..."
+	@$(PIP) --require-hashes -r requirements/demo.txt
+	@$(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
+
+# dev.txt holds all of demo.txt, so a ready dev environment is a ready demo environment.
+$(DEV_READY): $(VENV)/.ready requirements/dev.txt pyproject.toml
+	@echo "Installing what the product and its tests need into $(VENV) ..."
+	@$(PIP) --require-hashes -r requirements/dev.txt
+	@$(PIP) --no-deps --no-build-isolation -e .
+	@touch $(DEMO_READY) $@

@@ -1,0 +1,72 @@
+"""A copy of the wheel's PostgreSQL where the server's user can reach it.
+
+A virtual environment of root often lies in a folder that nobody else may enter.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from pathlib import Path
+
+from assay.adapters.embedded.binaries import Wheel
+from assay.adapters.embedded.locks import FileLock
+from assay.domain.failures import ConfigurationError
+
+# Headers, static libraries and manuals are of no use to a running server.
+_LEFT_OUT = shutil.ignore_patterns("include", "doc", "*.a", "pkgconfig")
+
+
+def reachable_copy(wheel: Wheel, home: Path) -> Path:
+    """The bin folder of a copy under `home`, made once per build; a kill never leaves half a copy."""
+    folder = home / "binaries"
+    target = folder / wheel.key
+    found = target / wheel.bin.relative_to(wheel.root)
+    if found.is_dir():
+        return found
+    try:
+        folder.mkdir(mode=0o755, exist_ok=True)
+        folder.chmod(0o755)
+        with FileLock(folder / "copy.lock") as lock:
+            lock.acquire()
+            if not found.is_dir():
+                _remove_drafts(folder)
+                _copy(wheel, folder, target)
+    except OSError as error:
+        raise ConfigurationError(
+            f"PostgreSQL could not be copied to {folder} ({error.strerror or error}): free space there, set "
+            "ASSAY_SERVER_HOME to another folder, or set ASSAY_DATABASE_URL."
+        ) from error
+    return found
+
+
+def _remove_drafts(folder: Path) -> None:
+    for draft in folder.glob(".new-*"):
+        shutil.rmtree(draft)
+
+
+def _copy(wheel: Wheel, folder: Path, target: Path) -> None:
+    draft = folder / f".new-{secrets.token_hex(4)}"
+    draft.mkdir()
+    for part in wheel.parts:
+        shutil.copytree(part, draft / part.relative_to(wheel.root), ignore=_LEFT_OUT)
+    for path in (draft, *draft.rglob("*")):
+        if not path.is_symlink():
+            _open_to_all(path)
+    draft.rename(target)
+    _sync(folder)
+
+
+def _open_to_all(path: Path) -> None:
+    program = path.is_dir() or path.stat().st_mode & 0o100
+    path.chmod(0o755 if program else 0o644)
+    _sync(path)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,114 @@
+"""Gold labels from a column of a file, by record."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from assay.adapters.files.csv_rows import csv_piece, read_header, row_error, rows
+from assay.adapters.files.jsonl import ObjectFields, filled_lines, look_up, parse_object
+from assay.adapters.files.mapping import check_mapping, columns_found, csv_layout
+from assay.adapters.files.records import ABSENT, FieldValue, Piece, Refused, identity
+from assay.adapters.files.scan import Format, buffered, detect_format, readable
+from assay.domain.failures import ConfigurationError
+from assay.domain.text import is_blank
+
+_MAX_RECORD_BYTES: Final = 8 << 20
+
+
+class _GoldRow(NamedTuple):
+    line: int
+    piece: Piece
+    label: FieldValue
+
+
+def read_gold(
+    spec: str,
+    *,
+    format: Literal["auto", "jsonl", "csv"] = "auto",
+    mapping: Mapping[str, str] | None = None,
+    name: str | None = None,
+) -> dict[str, str]:
+    """Gold labels of `FILE#COLUMN` by record id. Records are named as a source of the file names them.
+
+    A label is text as it is; a number or a boolean counts as its JSON text. Gold has to be whole: raises
+    `ConfigurationError`, naming the line, for a row that is malformed or without a label, and for two
+    rows that give one record different labels. Where a record id comes in several versions with one
+    label, that is the label.
+    """
+    columns = dict(mapping or {})
+    check_mapping(columns)
+    file, mark, column = spec.rpartition("#")
+    if not mark or not file or not column:
+        raise ConfigurationError(f"{spec} does not name a column of a file; write FILE#COLUMN.")
+    path = Path(file)
+    kind: Format | None = None if format == "auto" else format
+    labels: dict[str, str] = {}
+    with readable(path), buffered(io.FileIO(path)) as stream:
+        kind = kind or detect_format(path, stream, path.name)
+        found = (
+            _csv_gold(stream, path, columns, column)
+            if kind == "csv"
+            else _jsonl_gold(stream, path, columns, column)
+        )
+        for row in found:
+            try:
+                record_id, _ = identity(row.piece, name or path.name)
+            except Refused as refused:
+                raise _unusable(path, row.line, refused.error_type) from None
+            label = _label(row, path)
+            if labels.setdefault(record_id, label) != label:
+                raise ConfigurationError(
+                    f"Line {row.line} of {path.name} labels a record unlike an earlier line; keep one."
+                )
+    if not labels:
+        raise ConfigurationError(f"{path.name} holds no gold labels; give a file with records.")
+    return labels
+
+
+def _csv_gold(
+    stream: io.BufferedReader, path: Path, mapping: Mapping[str, str], column: str
+) -> Iterator[_GoldRow]:
+    found = rows(stream, _MAX_RECORD_BYTES)
+    header = read_header(next(found, None), path.name)
+    layout = csv_layout(header, mapping, path.name, needs_text=False)
+    if header.count(column) != 1:
+        raise ConfigurationError(f"{path.name} has no single column {column}; {columns_found(header)}.")
+    place = header.index(column)
+    for number, row in enumerate(found, start=1):
+        error_type = row_error(row, layout)
+        if error_type:
+            raise _unusable(path, row.line, error_type)
+        yield _GoldRow(row.line, csv_piece(row.cells, layout, number), row.cells[place])
+
+
+def _jsonl_gold(
+    stream: io.BufferedReader, path: Path, mapping: Mapping[str, str], column: str
+) -> Iterator[_GoldRow]:
+    fields = ObjectFields(mapping)
+    for number, line in filled_lines(stream, _MAX_RECORD_BYTES):
+        if line.cut:
+            raise _unusable(path, number, "oversized")
+        try:
+            value = parse_object(line.raw)
+        except Refused as refused:
+            raise _unusable(path, number, refused.error_type) from None
+        yield _GoldRow(number, fields.piece(value, number), look_up(value, (column,)))
+
+
+def _label(row: _GoldRow, path: Path) -> str:
+    value = row.label
+    if isinstance(value, bool | int | float):
+        return json.dumps(value)
+    if value is ABSENT or not isinstance(value, str) or is_blank(value):
+        raise ConfigurationError(
+            f"Line {row.line} of {path.name} has no gold label; add it or leave the line out."
+        )
+    return value
+
+
+def _unusable(path: Path, line: int, error_type: str) -> ConfigurationError:
+    return ConfigurationError(f"Line {line} of {path.name} cannot be used as gold ({error_type}); repair it.")

@@ -1,0 +1,195 @@
+"""Finishes: fenced, all or nothing, and honest about leases that were lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from assay.adapters.postgres.ledger import CALL_COLUMNS, call_rows
+from assay.adapters.postgres.queries import queries
+from assay.adapters.postgres.session import Connection, Pool, columns, transact
+from assay.domain.lifecycle import TaskState
+from assay.domain.work import CallRecord, ClaimedTask, Finish, Finished, FinishOutcome
+from assay.ports import Probe
+
+# The class of the advisory locks that finish shares and freeze takes alone, one lock per version.
+RELEASE_LOCKS: Final = 0x41535359
+
+
+class FinishStore:
+    """Finishes for one pipeline version by one worker (`actor`)."""
+
+    def __init__(
+        self, pool: Pool, *, name: str, version_id: int, actor: str, probe: Probe = lambda _: None
+    ) -> None:
+        self._pool = pool
+        self._name = name
+        self._version_id = version_id
+        self._actor = actor
+        self._probe = probe
+        self._sql = queries("finish")
+
+    async def finish(self, finishes: Sequence[Finish]) -> dict[UUID, Finished]:
+        """Finish attempts in one transaction; the answer is by attempt.
+
+        `already_done`: the commit went through earlier and its reply was lost. `lease_lost`: somebody took
+        over; the calls are kept in the ledger, nothing else is written.
+        """
+        return await transact(self._pool, lambda c: self._finish(c, finishes))
+
+    async def _finish(self, connection: Connection, finishes: Sequence[Finish]) -> dict[UUID, Finished]:
+        await connection.execute(
+            self._sql["finish_lock_versions"],
+            {"lock_class": RELEASE_LOCKS, "version_ids": [self._version_id]},
+        )
+        rows = await self._all(connection, "finish_tasks", self._task_columns(finishes))
+        states = {task_id: TaskState(state) for task_id, state, *_ in rows}
+        done = [finish for finish in finishes if finish.task.task_id in states]
+        missed = [finish for finish in finishes if finish.task.task_id not in states]
+        await self._write_outputs(connection, done)
+        await self._record_calls(connection, done)
+        await self._write_destinations(connection, done, states)
+        answers = {
+            finish.task.attempt_id: Finished(FinishOutcome.DONE, states[finish.task.task_id])
+            for finish in done
+        }
+        if missed:
+            answers |= await self._explain_missed(connection, missed)
+        self._probe("in_finish")
+        return answers
+
+    def _task_columns(self, finishes: Sequence[Finish]) -> dict[str, Any]:
+        rows = [
+            (f.task.task_id, f.task.attempt_id, f.state.value, f.move.value, f.reason, f.error_code,
+             f.review_reason, f.passes.first_code, f.delay_seconds, f.uses_attempt)
+            for f in finishes
+        ]  # fmt: skip
+        names = ("task_ids", "attempt_ids", "states", "moves", "reasons", "error_codes", "review_reasons",
+                 "first_pass_codes", "delays", "uses_attempt")  # fmt: skip
+        return columns(rows, names) | {"actor": self._actor}
+
+    async def _write_outputs(self, connection: Connection, done: Sequence[Finish]) -> None:
+        rows = [
+            (f.task.task_id, f.task.attempt_id, f.task.text_ref, f.label.plain_json if f.label else None,
+             f.label.sealed if f.label else None, f.label.confidence if f.label else None, f.accept_at,
+             f.passes.first_code, f.passes.second_code)
+            for f in done
+            if f.state is not TaskState.RETRY_SCHEDULED
+        ]  # fmt: skip
+        names = ("task_ids", "attempt_ids", "text_refs", "plain", "sealed", "confidences", "accept_ats",
+                 "first_pass_codes", "second_pass_codes")  # fmt: skip
+        if rows:
+            await connection.execute(self._sql["finish_outputs"], columns(rows, names))
+
+    async def _record_calls(self, connection: Connection, done: Sequence[Finish]) -> None:
+        rows = [row for f in done for row in call_rows(f.task, self._version_id, f.passes.calls)]
+        if rows:
+            await connection.execute(self._sql["record_calls"], columns(rows, CALL_COLUMNS))
+
+    async def _write_destinations(
+        self, connection: Connection, done: Sequence[Finish], states: dict[int, TaskState]
+    ) -> None:
+        dead = [f for f in done if states[f.task.task_id] is TaskState.QUARANTINED]
+        if dead:
+            await connection.execute(self._sql["finish_dead_letters"], self._dead_columns(dead))
+        parked = [f.task.task_id for f in done if states[f.task.task_id] is TaskState.RETRY_SCHEDULED]
+        if parked:
+            await connection.execute(self._sql["finish_parked"], {"task_ids": parked})
+        settled = [f for f in done if states[f.task.task_id] is not TaskState.RETRY_SCHEDULED]
+        if not settled:
+            return
+        task_ids = [f.task.task_id for f in settled]
+        if any(f.task.attempts > 1 for f in settled):
+            await connection.execute(self._sql["finish_unparked"], {"task_ids": task_ids})
+        for_people = [
+            f.task.task_id
+            for f in settled
+            if f.task.quality_selected or states[f.task.task_id] is TaskState.REVIEW_PENDING
+        ]
+        if for_people:
+            await connection.execute(self._sql["finish_reviews"], {"task_ids": for_people})
+        serving = await self._all(connection, "finish_results", {"task_ids": task_ids})
+        await connection.execute(self._sql["finish_events"], {"task_ids": task_ids})
+        if len(serving) < len(settled) or any(f.task.input_version > 1 for f in settled):
+            await self._supersede(connection, sorted({f.task.record_id for f in settled}))
+
+    async def _supersede(self, connection: Connection, record_ids: list[str]) -> None:
+        rows = await self._all(
+            connection,
+            "finish_supersede",
+            {"record_ids": record_ids, "name": self._name, "actor": self._actor},
+        )
+        if rows:
+            await connection.execute(
+                self._sql["close_superseded"], {"task_ids": [task_id for (task_id,) in rows]}
+            )
+
+    @staticmethod
+    def _dead_columns(dead: Sequence[Finish]) -> dict[str, Any]:
+        rows = []
+        for finish in dead:
+            evidence = finish.evidence
+            if evidence is None:
+                raise ValueError("a dead letter needs evidence")
+            errors = json.dumps([{"path": path, "type": kind} for path, kind in evidence.errors])
+            rows.append((finish.task.task_id, finish.task.attempt_id, evidence.failure_class.value,
+                         evidence.kind, errors, finish.accept_at))  # fmt: skip
+        names = ("task_ids", "attempt_ids", "failure_classes", "kinds", "errors", "accept_ats")
+        return columns(rows, names)
+
+    async def _explain_missed(self, connection: Connection, missed: Sequence[Finish]) -> dict[UUID, Finished]:
+        keys = columns([(f.task.task_id, f.task.attempt_id) for f in missed], ("task_ids", "attempt_ids"))
+        proven = {
+            attempt: TaskState(state) for attempt, state in await self._all(connection, "finish_proven", keys)
+        }
+        answers = {}
+        for finish in missed:
+            attempt = finish.task.attempt_id
+            if attempt in proven:
+                answers[attempt] = Finished(FinishOutcome.ALREADY_DONE, proven[attempt])
+            else:
+                answers[attempt] = Finished(FinishOutcome.LEASE_LOST, None)
+        rows = [
+            row
+            for f in missed
+            if f.task.attempt_id not in proven
+            for row in call_rows(f.task, self._version_id, f.passes.calls, lease_lost=True)
+        ]
+        await self._record_late(connection, rows)
+        return answers
+
+    async def _record_late(self, connection: Connection, rows: list[tuple[Any, ...]]) -> None:
+        if not rows:
+            return
+        keys = columns(
+            [(row[0], row[1], row[3]) for row in rows], ("task_ids", "attempt_ids", "pass_numbers")
+        )
+        await connection.execute(self._sql["forget_unknown_calls"], keys)
+        await connection.execute(self._sql["record_calls_once"], columns(rows, CALL_COLUMNS))
+
+    async def note_first_pass(self, notes: Sequence[tuple[ClaimedTask, str, CallRecord]]) -> set[int]:
+        """Make first-pass failures durable before the correction is asked for; the tasks still ours."""
+        return await transact(self._pool, lambda c: self._note_first_pass(c, notes))
+
+    async def _note_first_pass(
+        self, connection: Connection, notes: Sequence[tuple[ClaimedTask, str, CallRecord]]
+    ) -> set[int]:
+        keys = columns(
+            [(task.task_id, task.attempt_id, code) for task, code, _ in notes],
+            ("task_ids", "attempt_ids", "codes"),
+        )
+        ours = {task_id for (task_id,) in await self._all(connection, "note_first_pass", keys)}
+        kept = [row for task, _, call in notes if task.task_id in ours
+                for row in call_rows(task, self._version_id, (call,))]  # fmt: skip
+        if kept:
+            await connection.execute(self._sql["record_calls_once"], columns(kept, CALL_COLUMNS))
+        late = [row for task, _, call in notes if task.task_id not in ours
+                for row in call_rows(task, self._version_id, (call,), lease_lost=True)]  # fmt: skip
+        await self._record_late(connection, late)
+        return ours
+
+    async def _all(self, connection: Connection, name: str, parameters: Any) -> list[tuple[Any, ...]]:
+        cursor = await connection.execute(self._sql[name], parameters)
+        return await cursor.fetchall()

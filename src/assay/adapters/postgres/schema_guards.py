@@ -1,0 +1,86 @@
+"""What the schema guards itself with, to compare a database with: keys, checks, triggers, functions.
+
+Triggers and functions are read from the migrations; constraints get their names from the server, so they are
+listed here, and a test compares the list with a fresh database.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from assay.adapters.postgres.migrate import migrations
+
+_TRIGGER: Final = re.compile(
+    r"CREATE TRIGGER (\w+)\s.*?\sON assay\.(\w+)\b.*?EXECUTE FUNCTION assay\.(\w+)\(\)", re.DOTALL
+)
+_FUNCTION: Final = re.compile(r"CREATE (?:OR REPLACE )?FUNCTION assay\.(\w+)\(.*?AS \$\$(.*?)\$\$", re.DOTALL)
+
+_CONSTRAINTS: Final[dict[str, tuple[str, ...]]] = {
+    "assay.annotation_outputs": ("annotation_outputs_pkey",),
+    "assay.annotation_tasks": (
+        "annotation_tasks_attempts_check", "annotation_tasks_pkey",
+        "annotation_tasks_quality_probability_check",
+        "annotation_tasks_record_id_input_version_version_id_key", "code_while_quarantined",
+        "due_while_parked", "lease_while_processing", "reason_while_in_review",
+    ),
+    "assay.calls": ("calls_outcome_check", "calls_pass_number_check", "calls_pkey"),
+    "assay.claim_batches": ("claim_batches_pkey",),
+    "assay.dead_letters": ("dead_letters_one_open", "dead_letters_pkey", "dead_letters_state_check"),
+    "assay.inputs": (
+        "inputs_input_sha256_check", "inputs_input_version_check", "inputs_pkey", "inputs_record_id_check",
+    ),
+    "assay.instance": (
+        "instance_clock_scale_check", "instance_kind_check", "instance_only_row_check", "instance_pkey",
+    ),
+    "assay.isolated_records": (
+        "isolated_records_error_code_check", "isolated_records_pkey",
+        "isolated_records_source_id_partition_no_source_offset_key", "isolated_records_state_check",
+    ),
+    "assay.legal_moves": ("legal_moves_from_state_move_to_state_key",),
+    "assay.outbox_events": (
+        "outbox_events_aggregate_kind_check", "outbox_events_kind_check", "outbox_events_pkey",
+    ),
+    "assay.parked_tasks": ("parked_tasks_pkey",),
+    "assay.pipeline_versions": (
+        "pipeline_versions_call_reserve_check", "pipeline_versions_name_label_key",
+        "pipeline_versions_name_pipeline_version_key", "pipeline_versions_pipeline_version_check",
+        "pipeline_versions_pkey",
+    ),
+    "assay.releases": (
+        "releases_check", "releases_pkey", "releases_share_check", "releases_stage_check",
+        "releases_version_id_fkey",
+    ),
+    "assay.results": ("results_pkey", "results_revision_check"),
+    "assay.review_items": ("review_items_one_open", "review_items_pkey", "review_items_state_check"),
+    "assay.source_checkpoints": (
+        "source_checkpoints_committed_offset_check", "source_checkpoints_pkey",
+        "source_checkpoints_source_id_fkey", "source_checkpoints_version_id_fkey",
+    ),
+    "assay.source_duplicates": ("source_duplicates_pkey",),
+    "assay.sources": ("sources_kind_name_fingerprint_mapping_key", "sources_pkey"),
+    "assay.task_history": ("task_history_pkey",),
+    "assay_vault.labels": ("labels_pkey",),
+    "assay_vault.raws": ("raws_pkey",),
+    "assay_vault.subject_keys": ("subject_keys_pkey",),
+    "assay_vault.texts": ("texts_pkey",),
+}  # fmt: skip
+
+
+def constraints() -> set[str]:
+    """Keys, checks, foreign keys and unique indexes, as `schema.table name`."""
+    return {f"{table} {name}" for table, names in _CONSTRAINTS.items() for name in names}
+
+
+def triggers() -> set[tuple[str, str, str]]:
+    """(table, trigger, function) of every trigger that the migrations create."""
+    return {
+        (table, trigger, function)
+        for migration in migrations()
+        for trigger, table, function in _TRIGGER.findall(migration.sql)
+    }
+
+
+def functions() -> dict[str, str]:
+    """The last body that the migrations give each function."""
+    return {name: body for migration in migrations() for name, body in _FUNCTION.findall(migration.sql)}

@@ -1,0 +1,66 @@
+"""Sources: registration, checkpoints, isolation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from assay.adapters.postgres.queries import queries
+from assay.adapters.postgres.session import Connection, Pool, columns, transact
+from assay.domain.sealing import raw_aad
+from assay.domain.work import Isolation
+from assay.ports import VaultPort
+
+
+class SourceStore:
+    """One source as read by one pipeline version."""
+
+    def __init__(self, pool: Pool, vault: VaultPort, *, version_id: int) -> None:
+        self._pool = pool
+        self._vault = vault
+        self._version_id = version_id
+        self._sql = queries("sources")
+
+    async def register(self, *, kind: str, name: str, fingerprint: str, mapping: str) -> int:
+        """The id of this content under this name and mapping."""
+        parameters = {"kind": kind, "name": name, "fingerprint": fingerprint, "mapping": mapping}
+        rows = await transact(self._pool, lambda c: self._all(c, "register_source", parameters))
+        return int(rows[0][0])
+
+    async def checkpoint(self, source_id: int, partition: int = 0) -> int:
+        """The first offset that has no durable destination yet (0 for a source not read before)."""
+        parameters = {"source_id": source_id, "version_id": self._version_id, "partition": partition}
+        rows = await transact(self._pool, lambda c: self._all(c, "read_checkpoint", parameters))
+        return int(rows[0][0]) if rows else 0
+
+    async def commit(self, source_id: int, offset: int, partition: int = 0) -> None:
+        """Everything below `offset` has a durable destination."""
+        parameters = {"source_id": source_id, "version_id": self._version_id,
+                      "partition": partition, "offset": offset}  # fmt: skip
+
+        async def write(connection: Connection) -> None:
+            await connection.execute(self._sql["commit_offset"], parameters)
+
+        await transact(self._pool, write)
+
+    async def isolate(self, source_id: int, isolations: Sequence[Isolation]) -> int:
+        """Keep pieces of the source apart, bytes in the vault; returns how many were new."""
+        rows = [self._row(source_id, isolation) for isolation in isolations]
+        names = ("partitions", "offsets", "lines", "error_codes", "error_types", "paths", "record_ids",
+                 "input_versions", "sha256s", "wrapped_keys", "ciphertexts")  # fmt: skip
+        parameters = columns(rows, names) | {"source_id": source_id, "kek_id": self._vault.kek_id}
+        found = await transact(self._pool, lambda c: self._all(c, "isolate", parameters))
+        return int(found[0][0])
+
+    def _row(self, source_id: int, isolation: Isolation) -> tuple[Any, ...]:
+        position, record = isolation.position, isolation.record
+        key, wrapped = self._vault.new_key()
+        sealed = self._vault.seal(key, isolation.raw, raw_aad(source_id, position.partition, position.offset))
+        return (position.partition, position.offset, position.line, isolation.error_code,
+                isolation.error_type, isolation.path, record.record_id if record else None,
+                record.input_version if record else None, record.sha256 if record else None,
+                wrapped, sealed)  # fmt: skip
+
+    async def _all(self, connection: Connection, name: str, parameters: Any) -> list[tuple[Any, ...]]:
+        cursor = await connection.execute(self._sql[name], parameters)
+        return await cursor.fetchall()

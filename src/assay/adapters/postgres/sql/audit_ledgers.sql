@@ -1,0 +1,302 @@
+-- Invariants of the call ledger, the outbox, the work list, sources, versions and the vault's rows.
+
+-- name: call_is_of_an_attempt_of_its_task
+SELECT 'call ' || c.call_id, c.task_id
+FROM assay.calls c
+LEFT JOIN assay.annotation_tasks t ON t.task_id = c.task_id
+LEFT JOIN assay.task_history h
+    ON h.task_id = c.task_id AND h.attempt_id = c.attempt_id AND h.to_state = 'processing'
+WHERE h.task_id IS NULL OR c.version_id IS DISTINCT FROM t.version_id
+
+-- name: one_call_per_attempt_and_pass
+SELECT 'attempt ' || attempt_id || ', pass ' || pass_number, max(task_id)
+FROM assay.calls
+GROUP BY attempt_id, pass_number
+HAVING count(*) > 1
+
+-- name: taken_over_attempt_is_charged
+SELECT 'task ' || h.task_id || ', attempt ' || h.replaced_attempt_id, h.task_id
+FROM assay.task_history h
+WHERE h.move = 'take_over'
+  AND NOT EXISTS (
+      SELECT FROM assay.calls c
+      WHERE c.task_id = h.task_id AND c.attempt_id = h.replaced_attempt_id
+        AND c.outcome IN ('outcome_unknown', 'lease_lost'))
+
+-- name: unknown_call_is_charged
+SELECT 'call ' || call_id, task_id
+FROM assay.calls
+WHERE outcome = 'outcome_unknown' AND (NOT billed OR cost IS NULL)
+
+-- name: lost_call_brings_no_result
+SELECT 'call ' || c.call_id, c.task_id
+FROM assay.calls c
+JOIN assay.annotation_outputs o ON o.task_id = c.task_id AND o.attempt_id = c.attempt_id
+WHERE c.outcome = 'lease_lost'
+
+-- name: label_comes_from_an_accepted_call
+SELECT 'task ' || o.task_id, o.task_id
+FROM assay.annotation_outputs o
+LEFT JOIN assay.calls c
+    ON c.task_id = o.task_id AND c.attempt_id = o.attempt_id AND c.outcome = 'accepted'
+WHERE o.label_json IS NOT NULL AND NOT o.repaired AND c.call_id IS NULL
+
+-- name: refusal_comes_from_a_call
+-- Exhausted retries and stops (class transient) need no call of the attempt that gave up.
+SELECT 'dead letter ' || d.dead_letter_id, d.task_id
+FROM assay.dead_letters d
+WHERE d.failure_class IN ('contract', 'policy')
+  AND NOT EXISTS (
+      SELECT FROM assay.calls c
+      WHERE c.task_id = d.task_id AND c.attempt_id = d.attempt_id AND c.outcome IN ('rejected', 'failed'))
+
+-- name: each_pass_is_answered_once
+-- Answers that counted: a first-pass failure survives parking and take-over, so neither pass is asked for again
+-- once it was answered, unless the task was replayed or assigned to serve.
+SELECT 'task ' || c.task_id || ', pass ' || c.pass_number, c.task_id
+FROM assay.calls c
+WHERE c.outcome IN ('accepted', 'rejected')
+GROUP BY c.task_id, c.pass_number
+HAVING count(*) > 1
+   AND count(*) > 1 + (
+       SELECT count(*) FROM assay.task_history h
+       WHERE h.task_id = c.task_id AND h.to_state = 'processing' AND h.from_state IN ('quarantined', 'shadowed'))
+
+-- name: correction_follows_a_failure
+SELECT 'call ' || c.call_id, c.task_id
+FROM assay.calls c
+JOIN assay.annotation_tasks t ON t.task_id = c.task_id
+WHERE c.pass_number = 2 AND t.first_pass_code IS NULL
+
+-- name: every_revision_has_its_event
+SELECT 'result ' || r.name || '/' || r.record_id, r.task_id
+FROM assay.results r
+LEFT JOIN (
+    SELECT aggregate_id, count(DISTINCT revision) AS told, min(revision) AS first, max(revision) AS last
+    FROM assay.outbox_events
+    WHERE aggregate_kind = 'result' AND kind <> 'superseded'
+    GROUP BY aggregate_id
+) e ON e.aggregate_id = r.name || '/' || r.record_id
+WHERE (e.told, e.first, e.last) IS DISTINCT FROM (r.revision::int8, 1, r.revision)
+
+-- name: events_are_in_order
+SELECT 'event ' || event_id, task_id
+FROM (
+    SELECT event_id, task_id, revision,
+           lag(revision) OVER (PARTITION BY aggregate_kind, aggregate_id ORDER BY outbox_id) AS before
+    FROM assay.outbox_events
+) told
+WHERE revision < before
+
+-- name: event_is_told_once
+SELECT 'event ' || event_id, max(task_id)
+FROM assay.outbox_events
+GROUP BY event_id
+HAVING count(*) > 1
+
+-- name: event_id_is_derived
+SELECT 'event ' || e.event_id, e.task_id
+FROM assay.outbox_events e
+CROSS JOIN LATERAL (
+    SELECT CASE e.kind WHEN 'superseded' THEN 'superseded:' || e.task_id ELSE e.kind END AS kind
+) AS named
+WHERE e.event_id NOT IN (
+    SELECT assay.event_id(e.aggregate_kind, e.aggregate_id, named.kind, e.revision, epoch)
+    FROM assay.instance i, generate_series(0, i.restore_epoch) AS epoch)
+
+-- name: event_tells_of_what_exists
+SELECT 'event ' || e.event_id, e.task_id
+FROM assay.outbox_events e
+LEFT JOIN assay.results r ON e.aggregate_kind = 'result' AND r.name || '/' || r.record_id = e.aggregate_id
+LEFT JOIN assay.annotation_tasks t ON t.task_id = e.task_id
+LEFT JOIN assay.isolated_records i
+    ON e.aggregate_kind = 'isolated_record' AND i.isolated_id::text = e.aggregate_id
+LEFT JOIN assay.pipeline_versions v ON e.aggregate_kind = 'version' AND v.version_id::text = e.aggregate_id
+WHERE NOT coalesce(CASE e.aggregate_kind
+    WHEN 'result' THEN e.revision BETWEEN 1 AND r.revision AND t.record_id = r.record_id
+    WHEN 'isolated_record' THEN i.isolated_id IS NOT NULL
+    ELSE v.version_id IS NOT NULL END, false)
+
+-- name: event_kind_fits_the_state_told
+SELECT 'event ' || event_id, task_id
+FROM assay.outbox_events
+WHERE kind IN ('completed', 'quarantined')
+  AND (kind = 'quarantined') IS DISTINCT FROM (payload ->> 'state' = 'quarantined')
+
+-- name: last_event_shows_the_result
+SELECT 'result ' || r.name || '/' || r.record_id, r.task_id
+FROM assay.results r
+JOIN assay.pipeline_versions v ON v.version_id = r.version_id
+JOIN assay.outbox_events e
+    ON e.aggregate_kind = 'result' AND e.aggregate_id = r.name || '/' || r.record_id
+    AND e.revision = r.revision AND e.kind <> 'superseded'
+WHERE (e.task_id, e.payload ->> 'record_id', e.payload ->> 'input_version', e.payload ->> 'pipeline_version')
+      IS DISTINCT FROM (r.task_id, r.record_id, r.input_version::text, v.pipeline_version)
+
+-- name: superseded_task_is_announced
+SELECT 'task ' || t.task_id, t.task_id
+FROM assay.annotation_tasks t
+WHERE t.state = 'superseded'
+  AND NOT EXISTS (
+      SELECT FROM assay.outbox_events e WHERE e.task_id = t.task_id AND e.kind = 'superseded')
+
+-- name: isolated_record_is_announced
+SELECT 'isolated ' || i.isolated_id, NULL::int8
+FROM assay.isolated_records i
+LEFT JOIN assay.outbox_events e
+    ON e.aggregate_kind = 'isolated_record' AND e.aggregate_id = i.isolated_id::text
+    AND e.kind = CASE i.error_code WHEN 'input_schema_invalid' THEN 'isolated' ELSE 'conflict' END
+WHERE e.outbox_id IS NULL
+
+-- name: parked_task_is_on_the_work_list
+SELECT 'task ' || t.task_id, t.task_id
+FROM assay.annotation_tasks t
+LEFT JOIN assay.parked_tasks p ON p.task_id = t.task_id
+WHERE t.state = 'retry_scheduled'
+  AND (p.version_id, p.due_at) IS DISTINCT FROM (t.version_id, t.not_before)
+
+-- name: work_list_holds_waiting_tasks_only
+SELECT 'task ' || p.task_id, p.task_id
+FROM assay.parked_tasks p
+LEFT JOIN assay.annotation_tasks t ON t.task_id = p.task_id
+WHERE NOT coalesce(t.state IN ('retry_scheduled', 'processing'), false)
+
+-- name: held_task_can_be_found
+-- The work list and the claim batches are all that a take-over looks at.
+SELECT 'task ' || t.task_id, t.task_id
+FROM assay.annotation_tasks t
+LEFT JOIN (
+    SELECT task_id FROM assay.parked_tasks
+    UNION
+    SELECT unnest(task_ids) FROM assay.claim_batches
+) found ON found.task_id = t.task_id
+WHERE t.state = 'processing' AND found.task_id IS NULL
+
+-- name: committed_offset_has_a_destination
+-- Offsets of files start at 0 and have no gaps. A task that is processed again after it had settled or been
+-- parked has had its destination.
+SELECT 'source ' || c.source_id || ', offset ' || o || ', version ' || c.version_id, NULL::int8
+FROM assay.source_checkpoints c
+JOIN assay.sources s ON s.source_id = c.source_id AND s.kind = 'file'
+CROSS JOIN LATERAL generate_series(0, c.committed_offset - 1) AS o
+LEFT JOIN (
+    SELECT came.source_id, came.partition_no, came.source_offset, t.version_id
+    FROM (
+        SELECT source_id, partition_no, source_offset, record_id, input_version FROM assay.inputs
+        UNION ALL
+        SELECT source_id, partition_no, source_offset, record_id, input_version FROM assay.source_duplicates
+    ) came
+    JOIN assay.annotation_tasks t
+        ON t.record_id = came.record_id AND t.input_version = came.input_version
+    WHERE t.state <> 'processing'
+       OR EXISTS (
+           SELECT FROM assay.task_history h WHERE h.task_id = t.task_id AND h.to_state <> 'processing')
+    UNION ALL
+    SELECT source_id, partition_no, source_offset, NULL FROM assay.isolated_records
+) d ON d.source_id = c.source_id AND d.partition_no = c.partition_no AND d.source_offset = o
+    AND coalesce(d.version_id, c.version_id) = c.version_id
+WHERE d.source_id IS NULL
+
+-- name: one_input_per_offset
+SELECT 'source ' || source_id || ', offset ' || source_offset, NULL::int8
+FROM (
+    SELECT source_id, partition_no, source_offset FROM assay.inputs
+    UNION ALL
+    SELECT source_id, partition_no, source_offset FROM assay.source_duplicates
+) came
+GROUP BY source_id, partition_no, source_offset
+HAVING count(*) > 1
+
+-- name: duplicate_is_of_an_input
+SELECT 'source ' || d.source_id || ', offset ' || d.source_offset, NULL::int8
+FROM assay.source_duplicates d
+WHERE NOT EXISTS (
+          SELECT FROM assay.inputs i WHERE i.record_id = d.record_id AND i.input_version = d.input_version)
+  AND NOT EXISTS (
+          SELECT FROM assay.annotation_tasks t
+          WHERE t.record_id = d.record_id AND t.input_version = d.input_version AND t.state = 'erased')
+
+-- name: position_is_in_a_known_source
+SELECT 'source ' || p.source_id, NULL::int8
+FROM (
+    SELECT source_id FROM assay.inputs UNION SELECT source_id FROM assay.isolated_records
+    UNION SELECT source_id FROM assay.source_duplicates UNION SELECT source_id FROM assay.source_checkpoints
+) p
+LEFT JOIN assay.sources s ON s.source_id = p.source_id
+WHERE s.source_id IS NULL
+
+-- name: conflict_has_other_content
+SELECT 'isolated ' || c.isolated_id, NULL::int8
+FROM assay.isolated_records c
+LEFT JOIN assay.inputs i ON i.record_id = c.record_id AND i.input_version = c.input_version
+WHERE c.error_code = 'input_version_conflicts_with_content'
+  AND (c.record_id IS NULL OR c.input_version IS NULL OR c.offered_sha256 IS NULL
+       OR c.offered_sha256 = i.input_sha256)
+
+-- name: text_is_in_the_vault
+SELECT 'input ' || i.record_id || ' version ' || i.input_version, NULL::int8
+FROM assay.inputs i
+LEFT JOIN assay_vault.texts x ON x.text_ref = i.encrypted_text_ref
+WHERE (x.text_ref IS NULL OR x.subject_id IS DISTINCT FROM i.subject_id)
+  AND NOT EXISTS (
+      SELECT FROM assay.annotation_tasks t
+      WHERE t.record_id = i.record_id AND t.input_version = i.input_version AND t.state = 'erased')
+
+-- name: subject_key_is_in_the_vault
+SELECT 'text ' || x.text_ref, NULL::int8
+FROM assay_vault.texts x
+LEFT JOIN assay_vault.subject_keys s ON s.subject_id = x.subject_id
+WHERE x.subject_id IS NOT NULL AND s.subject_id IS NULL
+
+-- name: sealed_label_is_in_the_vault
+SELECT 'task ' || o.task_id, o.task_id
+FROM assay.annotation_outputs o
+JOIN assay.annotation_tasks t ON t.task_id = o.task_id
+LEFT JOIN assay_vault.labels l ON l.label_ref = o.encrypted_label_ref
+WHERE o.encrypted_label_ref IS NOT NULL AND t.state <> 'erased'
+  AND (l.task_id, l.text_ref) IS DISTINCT FROM (t.task_id, t.encrypted_text_ref)
+
+-- name: isolated_bytes_are_in_the_vault
+SELECT 'isolated ' || i.isolated_id, NULL::int8
+FROM assay.isolated_records i
+LEFT JOIN assay_vault.raws w ON w.raw_ref = i.raw_ref
+WHERE w.raw_ref IS NULL
+
+-- name: version_is_registered_once
+SELECT 'line ' || name || ', version ' || left(pipeline_version, 12), NULL::int8
+FROM (
+    SELECT name, pipeline_version,
+           count(*) OVER (PARTITION BY name, pipeline_version) AS same_digest,
+           CASE WHEN label IS NOT NULL THEN count(*) OVER (PARTITION BY name, label) END AS same_label
+    FROM assay.pipeline_versions
+) v
+WHERE same_digest > 1 OR same_label > 1
+
+-- name: version_has_a_release
+SELECT 'version ' || v.version_id, NULL::int8
+FROM assay.pipeline_versions v
+LEFT JOIN assay.releases r ON r.version_id = v.version_id
+WHERE r.version_id IS NULL
+
+-- name: frozen_release_says_since_when
+SELECT 'version ' || version_id, NULL::int8
+FROM assay.releases
+WHERE frozen <> (frozen_at IS NOT NULL)
+
+-- name: moves_are_the_codes
+SELECT 'move ' || coalesce(l.move, c.move) || ' from ' || coalesce(nullif(coalesce(l.from_state, c.from_state), ''),
+       'nothing') || ' to ' || coalesce(l.to_state, c.to_state), NULL::int8
+FROM (
+    SELECT coalesce(from_state::text, '') AS from_state, move::text AS move, to_state::text AS to_state
+    FROM assay.legal_moves
+) l
+FULL JOIN (
+    SELECT * FROM unnest(%(from_states)s::text[], %(moves)s::text[], %(to_states)s::text[])
+) AS c (from_state, move, to_state)
+    ON c.from_state = l.from_state AND c.move = l.move AND c.to_state = l.to_state
+WHERE l.move IS NULL OR c.move IS NULL
+
+-- name: one_instance_row
+SELECT 'instance rows: ' || count(*), NULL::int8
+FROM assay.instance
+HAVING count(*) <> 1

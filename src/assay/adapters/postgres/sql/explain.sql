@@ -1,0 +1,109 @@
+-- The whole history of one record, without its text. Reads only.
+
+-- name: explain_inputs
+SELECT i.input_version, encode(i.input_sha256, 'hex') AS input_sha256, s.name AS source, s.kind AS source_kind,
+       i.partition_no AS partition, i.source_offset AS offset, i.source_line AS line, i.first_seen_at,
+       i.document_type, i.customer, i.subject_id, i.language, i.sensitivity, i.jurisdiction,
+       i.schema_version, i.ocr_version, i.priority, i.correlation_id, i.trace_parent
+FROM assay.inputs i
+JOIN assay.sources s ON s.source_id = i.source_id
+WHERE i.record_id = %(record_id)s::text
+  AND (%(input_version)s::int4 IS NULL OR i.input_version = %(input_version)s)
+ORDER BY i.input_version
+
+-- name: explain_duplicates
+-- Other positions at which the same record came again.
+SELECT d.input_version, s.name AS source, d.partition_no AS partition, d.source_offset AS offset, d.seen_at
+FROM assay.source_duplicates d
+JOIN assay.sources s ON s.source_id = d.source_id
+WHERE d.record_id = %(record_id)s::text
+  AND (%(input_version)s::int4 IS NULL OR d.input_version = %(input_version)s)
+ORDER BY d.seen_at, d.source_id, d.source_offset
+LIMIT 100
+
+-- name: explain_annotations
+SELECT t.task_id, v.name AS pipeline, v.pipeline_version, v.label AS version_label, v.code_commit,
+       v.definition ->> 'model' AS model, v.definition -> 'contract' AS contract, t.input_version,
+       t.state::text AS state, t.attempts, t.attempt_id, t.lease_until, t.not_before, t.first_pass_code,
+       o.second_pass_code, t.error_code, t.review_reason, o.confidence, o.accept_at, o.repaired,
+       o.label_json::text AS label_json, o.encrypted_label_ref IS NOT NULL AS has_sensitive, o.finished_at,
+       t.quality_probability, t.quality_selected, t.first_claimed_at, t.replay_of, t.last_moved_at,
+       t.lease_until < assay.assay_now() AS lease_expired
+FROM assay.annotation_tasks t
+JOIN assay.pipeline_versions v ON v.version_id = t.version_id
+LEFT JOIN assay.annotation_outputs o ON o.task_id = t.task_id
+WHERE t.record_id = %(record_id)s::text
+  AND (%(input_version)s::int4 IS NULL OR t.input_version = %(input_version)s)
+  AND (%(name)s::text IS NULL OR v.name = %(name)s)
+ORDER BY v.name, t.input_version, t.version_id
+
+-- name: explain_moves
+SELECT task_id, at, move::text AS move, from_state::text AS from_state, to_state::text AS to_state,
+       attempt_id, replaced_attempt_id, actor, reason
+FROM assay.task_history
+WHERE task_id = ANY (%(task_ids)s::int8[])
+ORDER BY history_id
+
+-- name: explain_calls
+SELECT task_id, recorded_at, attempt_id, pass_number, outcome, code, http_status, finish_reason, model,
+       request_id, input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost, billed, latency_ms,
+       response_bytes
+FROM assay.calls
+WHERE task_id = ANY (%(task_ids)s::int8[])
+ORDER BY call_id
+
+-- name: explain_dead_letters
+SELECT task_id, dead_letter_id, error_code, failure_class, kind, errors, first_pass_code, confidence,
+       accept_at, attempts, first_attempt_at, last_attempt_at, state, owner, replay_count, replay_policy,
+       due_at, expires_at, resolved_by
+FROM assay.dead_letters
+WHERE task_id = ANY (%(task_ids)s::int8[])
+ORDER BY dead_letter_id
+
+-- name: explain_reviews
+SELECT task_id, review_id, reason, blind, state, created_at
+FROM assay.review_items
+WHERE task_id = ANY (%(task_ids)s::int8[])
+ORDER BY review_id
+
+-- name: explain_results
+SELECT r.name AS pipeline, r.task_id, r.input_version, v.pipeline_version, v.label AS version_label,
+       r.revision, r.updated_at
+FROM assay.results r
+JOIN assay.pipeline_versions v ON v.version_id = r.version_id
+WHERE r.record_id = %(record_id)s::text AND r.name = ANY (%(names)s::text[])
+ORDER BY r.name
+
+-- name: explain_events
+SELECT event_id, aggregate_kind, aggregate_id, kind, revision, task_id, created_at, published_at
+FROM assay.outbox_events
+WHERE (aggregate_kind = 'result' AND aggregate_id = ANY (%(result_ids)s::text[]))
+   OR (aggregate_kind = 'isolated_record' AND aggregate_id = ANY (%(isolated_ids)s::text[]))
+ORDER BY outbox_id
+
+-- name: explain_isolated
+-- Isolated pieces that name this record, or that stand at this row or line of a source of that name.
+SELECT i.isolated_id, s.name AS source, i.partition_no AS partition, i.source_offset AS offset,
+       i.source_line AS line, i.error_code, i.error_type, i.path, i.record_id, i.input_version, i.owner,
+       i.state, i.replay_count, i.replay_policy, i.created_at
+FROM assay.isolated_records i
+JOIN assay.sources s ON s.source_id = i.source_id
+WHERE i.record_id = %(record_id)s::text
+   OR (s.name = %(source)s::text AND (i.source_offset + 1 = %(row)s::int8 OR i.source_line = %(row)s))
+ORDER BY i.isolated_id
+
+-- name: explain_at_line
+-- The record that came from this row or line of a source, where it goes by an id of its own.
+SELECT i.record_id
+FROM assay.sources s
+JOIN assay.inputs i ON i.source_id = s.source_id
+WHERE s.name = %(source)s::text AND (i.source_offset + 1 = %(row)s::int8 OR i.source_line = %(row)s)
+ORDER BY i.record_id
+LIMIT 5
+
+-- name: explain_neighbours
+-- The ids just before and after one that is not there.
+(SELECT record_id FROM assay.inputs WHERE record_id < %(record_id)s::text ORDER BY record_id DESC LIMIT 2)
+UNION
+(SELECT record_id FROM assay.inputs WHERE record_id > %(record_id)s::text ORDER BY record_id LIMIT 2)
+ORDER BY record_id

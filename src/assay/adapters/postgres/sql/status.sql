@@ -1,0 +1,99 @@
+-- How things stand: figures of the whole database, sliced by pipeline version. Reads only.
+
+-- name: status_versions
+SELECT v.version_id, v.name AS pipeline, v.pipeline_version, v.label AS version_label,
+       v.definition ->> 'model' AS model, v.registered_at, r.stage, r.share, r.frozen, r.frozen_at,
+       r.frozen_reason, r.frozen_by
+FROM assay.pipeline_versions v
+LEFT JOIN assay.releases r USING (version_id)
+ORDER BY v.name, v.version_id
+
+-- name: status_states
+SELECT version_id, state::text AS state, count(*) AS count
+FROM assay.annotation_tasks
+GROUP BY version_id, state
+ORDER BY version_id, state
+
+-- name: status_waiting
+-- Leases and parked work, by the database's clock.
+SELECT t.version_id,
+       count(*) FILTER (WHERE t.state = 'processing' AND t.lease_until >= clock.now) AS live_leases,
+       count(*) FILTER (WHERE t.state = 'processing' AND t.lease_until < clock.now) AS expired_leases,
+       count(*) FILTER (WHERE t.state = 'retry_scheduled') AS parked,
+       count(*) FILTER (WHERE t.state = 'retry_scheduled' AND t.not_before <= clock.now) AS due,
+       min(t.not_before) FILTER (WHERE t.state = 'retry_scheduled') AS next_due
+FROM assay.annotation_tasks t
+CROSS JOIN (SELECT assay.assay_now() AS now OFFSET 0) AS clock
+WHERE t.state IN ('processing', 'retry_scheduled')
+GROUP BY t.version_id
+
+-- name: status_dead_letters
+SELECT version_id, error_code AS reason, count(*) AS count
+FROM assay.dead_letters
+WHERE state IN ('open', 'assigned', 'replaying')
+GROUP BY version_id, error_code
+ORDER BY version_id, count(*) DESC, error_code
+
+-- name: status_reviews
+SELECT version_id, reason, count(*) AS count
+FROM assay.review_items
+WHERE state = 'open'
+GROUP BY version_id, reason
+ORDER BY version_id, count(*) DESC, reason
+
+-- name: status_calls
+SELECT version_id, count(*) AS calls, count(*) FILTER (WHERE pass_number = 2) AS corrections,
+       count(*) FILTER (WHERE outcome = 'failed') AS failed,
+       count(*) FILTER (WHERE outcome IN ('outcome_unknown', 'lease_lost')) AS lost,
+       coalesce(sum(cost), 0) AS cost, count(*) FILTER (WHERE cost IS NULL AND billed) AS cost_unknown
+FROM assay.calls
+GROUP BY version_id
+
+-- name: status_sources
+-- Per source, version and partition: how far it has come. `inputs` first came from this source.
+SELECT s.source_id, s.name AS source, s.kind, left(s.fingerprint, 12) AS fingerprint, s.mapping,
+       s.first_read_at, v.name AS pipeline, v.pipeline_version, v.label AS version_label,
+       c.partition_no AS partition, c.committed_offset, c.updated_at, coalesce(i.inputs, 0) AS inputs,
+       coalesce(x.malformed, 0) AS malformed, coalesce(x.conflicts, 0) AS conflicts,
+       coalesce(d.duplicates, 0) AS duplicates
+FROM assay.sources s
+LEFT JOIN assay.source_checkpoints c USING (source_id)
+LEFT JOIN assay.pipeline_versions v USING (version_id)
+LEFT JOIN (SELECT source_id, count(*) AS inputs FROM assay.inputs GROUP BY source_id) i USING (source_id)
+LEFT JOIN (
+    SELECT source_id,
+           count(*) FILTER (WHERE error_code = 'input_schema_invalid') AS malformed,
+           count(*) FILTER (WHERE error_code = 'input_version_conflicts_with_content') AS conflicts
+    FROM assay.isolated_records WHERE state = 'open' GROUP BY source_id) x USING (source_id)
+LEFT JOIN (
+    SELECT source_id, count(*) AS duplicates FROM assay.source_duplicates GROUP BY source_id) d
+    USING (source_id)
+ORDER BY s.source_id, v.name, c.version_id, c.partition_no
+
+-- name: status_isolated
+SELECT error_code, error_type, count(*) AS count
+FROM assay.isolated_records
+WHERE state = 'open'
+GROUP BY error_code, error_type
+ORDER BY count(*) DESC, error_code, error_type
+
+-- name: status_outbox
+SELECT count(*) FILTER (WHERE published_at IS NULL) AS unpublished,
+       min(created_at) FILTER (WHERE published_at IS NULL) AS oldest_unpublished,
+       count(*) AS events
+FROM assay.outbox_events
+
+-- name: status_database
+SELECT current_database()::text AS name, pg_database_size(current_database()) AS bytes,
+       current_setting('server_version') AS server_version, i.kind, i.restore_epoch, i.created_at,
+       assay.assay_now() AS now
+FROM assay.instance i
+
+-- name: status_results
+SELECT name AS pipeline, count(*) AS results FROM assay.results GROUP BY name ORDER BY name
+
+-- name: applied_migrations
+SELECT version, name, applied_at FROM public.assay_migrations ORDER BY version
+
+-- name: has_migrations
+SELECT to_regclass('public.assay_migrations') IS NOT NULL AS there

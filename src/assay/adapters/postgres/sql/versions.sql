@@ -1,0 +1,40 @@
+-- Pipeline versions and their release rows.
+
+-- name: register_version
+-- The same digest again is the same version; its release row is made with it.
+INSERT INTO assay.pipeline_versions
+    (name, pipeline_version, label, definition, code_commit, call_reserve, registered_at)
+VALUES (%(name)s, %(pipeline_version)s, %(label)s, %(definition)s::text::jsonb, %(code_commit)s,
+        %(call_reserve)s, assay.assay_now())
+ON CONFLICT (name, pipeline_version) DO NOTHING
+RETURNING version_id
+
+-- name: register_release
+INSERT INTO assay.releases (version_id) VALUES (%(version_id)s) ON CONFLICT DO NOTHING
+
+-- name: find_version
+SELECT version_id, label FROM assay.pipeline_versions
+WHERE name = %(name)s AND pipeline_version = %(pipeline_version)s
+
+-- name: find_label
+SELECT pipeline_version FROM assay.pipeline_versions WHERE name = %(name)s AND label = %(label)s
+
+-- name: name_version
+UPDATE assay.pipeline_versions SET label = %(label)s WHERE version_id = %(version_id)s AND label IS NULL
+
+-- name: list_versions
+SELECT v.version_id, v.name, v.pipeline_version, v.label, v.code_commit, v.registered_at,
+       v.definition ->> 'model' AS model, r.stage, r.frozen
+FROM assay.pipeline_versions v
+JOIN assay.releases r USING (version_id)
+WHERE %(name)s::text IS NULL OR v.name = %(name)s
+ORDER BY v.name, v.version_id
+
+-- name: resolve_version
+-- By label, or by a prefix of the digest (6 hex digits or more).
+SELECT v.version_id, v.name, v.pipeline_version, v.label, v.definition
+FROM assay.pipeline_versions v
+WHERE (v.name = %(name)s OR %(name)s::text IS NULL)
+  AND (v.label = %(reference)s
+       OR (%(reference)s ~ '^[0-9a-f]{6,64}$' AND starts_with(v.pipeline_version, %(reference)s)))
+ORDER BY v.version_id

@@ -1,0 +1,22 @@
+"""Database URLs as they may be shown."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+_SECRET: Final = frozenset({"password", "sslpassword"})
+_MASK: Final = "***"
+
+
+def masked(url: str) -> str:
+    """The URL with *** for its passwords."""
+    parts = urlsplit(url)
+    userinfo, at, host = parts.netloc.rpartition("@")
+    if ":" in userinfo:
+        userinfo = f"{userinfo.partition(':')[0]}:{_MASK}"
+    query = parts.query
+    pairs = parse_qsl(query, keep_blank_values=True)
+    if any(name in _SECRET for name, _ in pairs):
+        query = urlencode([(name, _MASK if name in _SECRET else value) for name, value in pairs], safe="*/")
+    return urlunsplit(parts._replace(netloc=f"{userinfo}{at}{host}", query=query))

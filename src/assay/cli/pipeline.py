@@ -1,0 +1,79 @@
+"""`assay pipeline`: register, list and compare versions."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+pipeline_app = typer.Typer(help="Pipeline versions: register, list, diff.", no_args_is_help=True)
+_VERSION = "A label, the first 6 or more digits of a digest, or FILE.py."
+
+
+@pipeline_app.command("register")
+def register(
+    file: Annotated[str, typer.Argument(metavar="FILE.py", help="FILE.py or FILE.py:name.")],
+    model: Annotated[str | None, typer.Option(help="Another model than the file names.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as one JSON object.")] = False,
+) -> None:
+    """Register the version that a file describes; the same content again is the same version."""
+    from assay.app import database, register_version
+    from assay.cli.chosen import SHORT, folder_of, load
+    from assay.cli.json_text import to_json
+    from assay.cli.opened import tell
+    from assay.config import load_settings
+
+    pipeline = load(file, model)
+    with database(load_settings(), tell) as url:
+        _, new = register_version(url, pipeline, folder_of(file))
+    if as_json:
+        typer.echo(to_json({"pipeline": pipeline.name, "pipeline_version": pipeline.version,
+                            "label": pipeline.label, "new": new}))  # fmt: skip
+    else:
+        known = "is registered" if new else "was registered already"
+        typer.echo(f"{pipeline.name} version {pipeline.version[:SHORT]} {known}.")
+
+
+@pipeline_app.command("list")
+def list_versions(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only this pipeline.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print them as one JSON array.")] = False,
+) -> None:
+    """List registered versions, oldest first."""
+    from assay.adapters.postgres.version_store import VersionStore
+    from assay.cli.json_text import to_json
+    from assay.cli.opened import existing_database
+    from assay.cli.version_pages import show_versions
+    from assay.config import load_settings
+    from assay.domain.failures import ConfigurationError
+
+    with existing_database(load_settings()) as url:
+        found = VersionStore(url).list(name)
+    if name is not None and not found:
+        raise ConfigurationError(f"There is no pipeline {name!r}; `assay pipeline list` shows all.")
+    if as_json:
+        typer.echo(to_json(found))
+    else:
+        show_versions(found)
+
+
+@pipeline_app.command("diff")
+def diff(
+    before: Annotated[str, typer.Argument(metavar="A", help=_VERSION)],
+    after: Annotated[str, typer.Argument(metavar="B", help=_VERSION)],
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The pipeline that labels belong to.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the differences as JSON.")] = False,
+) -> None:
+    """Show where two versions differ: path, before, after.
+
+    Exit code 0 when they are the same, 1 when they differ.
+    """
+    from assay.cli.errors import BROKEN
+    from assay.cli.version_pages import compare, show_differences
+
+    found = compare(before, after, name)
+    show_differences(found, as_json=as_json)
+    if found.differences:
+        raise typer.Exit(BROKEN)

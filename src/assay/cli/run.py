@@ -1,0 +1,76 @@
+"""`assay run`: label a file of records."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class InputFormat(StrEnum):
+    """How the input is written; `auto` goes by the file's ending."""
+
+    AUTO = "auto"
+    JSONL = "jsonl"
+    CSV = "csv"
+
+
+def run(
+    pipeline: Annotated[str, typer.Argument(metavar="PIPELINE", help="FILE.py or FILE.py:name.")],
+    input_file: Annotated[
+        str, typer.Option("--input", "-i", metavar="FILE", help="JSONL or CSV file; '-' is standard input.")
+    ],
+    maps: Annotated[
+        list[str] | None,
+        typer.Option("--map", metavar="FIELD=COLUMN", help="Take a field from a column, as in text=title."),
+    ] = None,
+    input_format: Annotated[
+        InputFormat, typer.Option("--format", help="Format of the input.")
+    ] = InputFormat.AUTO,
+    source_name: Annotated[
+        str | None, typer.Option(help="Name that records carry as their source; default: the file's name.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=0, help="Read at most so many records in this run.")
+    ] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, max=20_000, help="Model calls at once; default 32 (recorded: 500).")
+    ] = None,
+    lease: Annotated[
+        float, typer.Option(min=1, help="Seconds after which a dead worker's tasks are taken over.")
+    ] = 90.0,
+    model: Annotated[
+        str | None, typer.Option(help="Another model than the file names; makes another version.")
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option(help="Where the model's API is; not part of the version.")
+    ] = None,
+    max_invalid: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of malformed input above which reading stops.")
+    ] = 0.5,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Read the input and say what would be done; call and store nothing."),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the closing figures as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no table.")] = False,
+) -> None:
+    """Label a file of records; resume where an earlier run of the same file stopped.
+
+    Ctrl-C (or SIGTERM) ends gracefully: calls in flight are finished, the rest is parked. A second one ends
+    at once; nothing is lost then either. Exit codes: 0 all records have their destination, 2 bad input or
+    settings, 3 stopped by a configuration failure (key, model, quota), 130 interrupted.
+    """
+    from assay.cli.run_command import RunOptions, execute
+
+    options = RunOptions(
+        pipeline=pipeline, input_file=input_file, maps=tuple(maps or ()), input_format=input_format.value,
+        source_name=source_name, limit=limit, concurrency=concurrency, lease=lease, model=model,
+        base_url=base_url, max_invalid=max_invalid, dry_run=dry_run, as_json=as_json, quiet=quiet,
+        folder=Path(pipeline.partition(":")[0]).resolve().parent,
+    )  # fmt: skip
+    code = execute(options)
+    if code:
+        raise typer.Exit(code)

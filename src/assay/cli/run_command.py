@@ -1,0 +1,218 @@
+"""What `assay run` does once its options are read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, cast
+
+import typer
+
+from assay.adapters.files.mapping import parse_mapping
+from assay.adapters.files.source import open_source
+from assay.adapters.pipeline_file import load_pipeline
+from assay.adapters.providers.factory import make_model
+from assay.adapters.providers.transport import Deadlines
+from assay.app import (
+    DEFAULT_CONCURRENCY,
+    RECORDED_CONCURRENCY,
+    RunPlan,
+    database,
+    open_vault,
+    register_version,
+    run_pipeline,
+)
+from assay.cli.errors import INTERRUPTED, STOPPED
+from assay.cli.screen import Screen, closing_figures, closing_table
+from assay.config import Settings, load_settings
+from assay.domain.contract import plan_of
+from assay.domain.definition import Pipeline
+from assay.domain.identity import InputRecord
+from assay.pipeline.limits import WorkerLimits
+from assay.pipeline.progress import Progress
+from assay.pipeline.worker import RunResult, Worker
+from assay.ports import ModelPort, SourcePort
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """The options of `assay run`, read."""
+
+    pipeline: str
+    input_file: str
+    folder: Path
+    maps: tuple[str, ...] = ()
+    input_format: str = "auto"
+    source_name: str | None = None
+    limit: int | None = None
+    concurrency: int | None = None
+    lease: float = 90.0
+    model: str | None = None
+    base_url: str | None = None
+    max_invalid: float = 0.5
+    dry_run: bool = False
+    as_json: bool = False
+    quiet: bool = False
+
+
+def execute(options: RunOptions) -> int:
+    """Run, show, and return the exit code."""
+    settings = load_settings()
+    pipeline = load_pipeline(options.pipeline)
+    if options.model is not None:
+        pipeline = replace(pipeline, model=options.model, label=None)
+    if options.dry_run:
+        return asyncio.run(_dry_run(options, pipeline))
+    model = build_model(pipeline, options.folder, options.base_url, settings)
+    say = _tell if not options.quiet else _nothing
+    with database(settings, say) as url:
+        version_id, new = register_version(url, pipeline, options.folder)
+        if new:
+            say(f"Registered {pipeline.name} version {pipeline.version[:12]}.")
+        vault = open_vault(settings)
+        return asyncio.run(_run(options, pipeline, model, RunSetup(url, vault, version_id)))
+
+
+@dataclass(frozen=True, slots=True)
+class RunSetup:
+    """What a run gets from the database and the vault."""
+
+    url: str
+    vault: object
+    version_id: int
+
+
+def build_model(pipeline: Pipeline, folder: Path, base_url: str | None, settings: Settings) -> ModelPort:
+    """The adapter that the pipeline's model spec names."""
+    plan = plan_of(pipeline.contract)
+    timeout = pipeline.call_timeout_seconds
+    return make_model(
+        pipeline.model,
+        base_dir=folder,
+        base_url=base_url or pipeline.base_url or settings.environment.get("ASSAY_MODEL_BASE_URL"),
+        parameters=pipeline.parameters,
+        label_field=plan.label_field,
+        only_field=len(pipeline.contract.model_fields) == 1,
+        structured_output=pipeline.structured_output,
+        price=pipeline.price,
+        deadlines=Deadlines(total=timeout, connect=min(10.0, timeout), read=timeout),
+        environment=settings.environment,
+    )
+
+
+async def _open(options: RunOptions) -> tuple[SourcePort, str]:
+    mapping = parse_mapping(options.maps)
+    source = await open_source(
+        options.input_file,
+        format=cast(Literal["auto", "jsonl", "csv"], options.input_format),
+        mapping=mapping,
+        name=options.source_name,
+    )
+    return source, json.dumps(mapping, sort_keys=True)
+
+
+async def _run(options: RunOptions, pipeline: Pipeline, model: ModelPort, setup: RunSetup) -> int:
+    from assay.adapters.vault import Vault
+
+    source, mapping = await _open(options)
+    recorded = pipeline.model.startswith("recorded:")
+    limits = WorkerLimits(
+        concurrency=options.concurrency or (RECORDED_CONCURRENCY if recorded else DEFAULT_CONCURRENCY),
+        lease_seconds=options.lease,
+        call_timeout_seconds=pipeline.call_timeout_seconds,
+        max_invalid_share=options.max_invalid,
+    )
+    plan = RunPlan(
+        url=setup.url, vault=cast(Vault, setup.vault), pipeline=pipeline, version_id=setup.version_id,
+        model=model, source=source, mapping=mapping, limits=limits, limit=options.limit,
+    )  # fmt: skip
+    progress = Progress()
+    with Screen(progress, title=pipeline.name, quiet=options.quiet or options.as_json) as screen:
+        result = await run_pipeline(plan, progress, lambda worker: _handle_signals(worker, screen))
+    _report(options, pipeline, progress, result, screen.elapsed)
+    if result.stopped is not None:
+        status = f" (HTTP {result.stopped.status})" if result.stopped.status else ""
+        _tell(
+            f"Stopped: {result.stopped.code}{status} — no record was burnt. Mend the key, model or quota, "
+            "then run the same command again."
+        )
+        return STOPPED
+    if result.drained:
+        _tell("Interrupted: what was in flight is finished or parked. Run the same command again to go on.")
+        return INTERRUPTED
+    return 0
+
+
+def _handle_signals(worker: Worker, screen: Screen) -> None:
+    """The first signal drains, the second ends the process at once."""
+    loop = asyncio.get_running_loop()
+    asked = False
+
+    def on_signal() -> None:
+        nonlocal asked
+        if asked:
+            # No clean-up: leases expire, nothing else is needed.
+            os._exit(INTERRUPTED)
+        asked = True
+        screen.note("Finishing what is in flight; once more to end at once.")
+        worker.request_stop()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal)
+
+
+def _report(
+    options: RunOptions, pipeline: Pipeline, progress: Progress, result: RunResult, elapsed: float
+) -> None:
+    if options.as_json:
+        figures = closing_figures(progress, elapsed) | {
+            "pipeline": pipeline.name,
+            "pipeline_version": pipeline.version,
+            "drained": result.drained,
+            "stopped": result.stopped.code if result.stopped else None,
+        }
+        typer.echo(json.dumps(figures))
+    elif not options.quiet:
+        closing_table(progress, pipeline, elapsed)
+
+
+async def _dry_run(options: RunOptions, pipeline: Pipeline) -> int:
+    """Read all of the input; count what is a record and what is not."""
+    source, _ = await _open(options)
+    records = malformed = characters = 0
+    async for batch in source.read(0):
+        for item in batch:
+            if options.limit is not None and records + malformed >= options.limit:
+                break
+            if isinstance(item, InputRecord):
+                records += 1
+                characters += len(item.text)
+            else:
+                malformed += 1
+                if malformed <= 5:
+                    _tell(f"{source.name} line {item.position.line}: {item.error_type} {item.path}".rstrip())
+    summary = {
+        "pipeline": pipeline.name, "pipeline_version": pipeline.version, "model": pipeline.model,
+        "records": records, "malformed": malformed, "characters": characters,
+    }  # fmt: skip
+    if options.as_json:
+        typer.echo(json.dumps(summary))
+    else:
+        typer.echo(
+            f"{records} records ({characters} characters) would go to {pipeline.model} as {pipeline.name} "
+            f"version {pipeline.version[:12]}; {malformed} malformed would be isolated. "
+            "Nothing was called or stored."
+        )
+    return 0
+
+
+def _tell(told: str) -> None:
+    typer.echo(f"assay: {told}", err=True)
+
+
+def _nothing(told: str) -> None:
+    return

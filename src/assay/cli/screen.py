@@ -1,0 +1,161 @@
+"""A run's live progress and its closing table."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from types import TracebackType
+from typing import Any, Final, Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from assay.domain.definition import Pipeline
+from assay.pipeline.progress import Progress
+
+_PLAIN_EVERY_SECONDS: Final = 5.0
+_RATE_WINDOW_SECONDS: Final = 10.0
+
+
+class Screen:
+    """Shows a `Progress` on standard error: live on a terminal, a line every five seconds elsewhere."""
+
+    def __init__(self, progress: Progress, *, title: str, quiet: bool) -> None:
+        self._progress = progress
+        self._title = title
+        self._quiet = quiet
+        self._console = Console(stderr=True)
+        self._started = time.monotonic()
+        self._ended: float | None = None
+        self._note = ""
+        self._samples: list[tuple[float, int]] = []
+        self._live: Live | None = None
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds from start to end (to now while it runs)."""
+        return (self._ended or time.monotonic()) - self._started
+
+    def note(self, text: str) -> None:
+        """Say something beside the bar."""
+        self._note = text
+        if self._live is None and not self._quiet:
+            self._console.print(f"assay: {text}", highlight=False)
+
+    def __enter__(self) -> Self:
+        if self._quiet:
+            return self
+        if self._console.is_terminal:
+            self._live = Live(get_renderable=self._render, console=self._console, refresh_per_second=8)
+            self._live.start()
+        else:
+            self._thread = threading.Thread(target=self._print_lines, name="assay-progress", daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended = time.monotonic()
+        self._stop.set()
+        if self._live is not None:
+            self._live.stop()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _print_lines(self) -> None:
+        while not self._stop.wait(_PLAIN_EVERY_SECONDS):
+            sys.stderr.write(f"{self._title}: {self._figures()}\n")
+            sys.stderr.flush()
+
+    def _render(self) -> Table:
+        grid = Table.grid(padding=(0, 1))
+        total = self._progress.total
+        bar = ProgressBar(total=float(total) if total else None, completed=float(self._progress.done),
+                          width=30, pulse=not total)  # fmt: skip
+        grid.add_row(Text(self._title, style="bold"), bar, Text(self._figures()))
+        if self._note:
+            grid.add_row("", "", Text(self._note, style="yellow"))
+        return grid
+
+    def _rate(self) -> float:
+        now, done = time.monotonic(), self._progress.done - self._progress.skipped
+        self._samples.append((now, done))
+        while self._samples and now - self._samples[0][0] > _RATE_WINDOW_SECONDS:
+            self._samples.pop(0)
+        then, before = self._samples[0]
+        return (done - before) / (now - then) if now > then else 0.0
+
+    def _figures(self) -> str:
+        p = self._progress
+        rate = self._rate()
+        of = f"/{p.total}" if p.total is not None else ""
+        parts = [
+            f"{p.done}{of}", f"{rate:.0f}/s", f"in flight {p.in_flight}", f"accepted {p.accepted}",
+            f"review {p.review}", f"dead {p.dead}",
+        ]  # fmt: skip
+        if p.waiting:
+            parts.append(f"parked {p.waiting}")
+        if p.isolated + p.conflicts:
+            parts.append(f"isolated {p.isolated + p.conflicts}")
+        parts.append(_money(p))
+        if p.total is not None and rate > 0 and p.done < p.total:
+            parts.append(f"{_duration((p.total - p.done) / rate)} left")
+        return " · ".join(parts)
+
+
+def _money(progress: Progress) -> str:
+    unknown = f" + {progress.cost_unknown} calls of unknown cost" if progress.cost_unknown else ""
+    return f"cost {progress.cost.quantize(progress.cost.__class__('0.0001'))}{unknown}"
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds + 0.5), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def closing_figures(progress: Progress, elapsed: float) -> dict[str, Any]:
+    """The closing table as plain values. Cost is a decimal string; `elapsed_seconds` is wall time."""
+    p = progress
+    return {
+        "read": p.read, "done_before": p.skipped + p.settled_before, "isolated": p.isolated,
+        "conflicts": p.conflicts, "accepted": p.accepted, "review": p.review, "dead": p.dead,
+        "dead_by_code": dict(p.codes), "retries_parked": p.parked, "still_parked": p.waiting,
+        "taken_over": p.taken_over, "lease_lost": p.lease_lost, "calls": p.calls,
+        "correction_calls": p.correction_calls, "cost": str(p.cost), "calls_of_unknown_cost": p.cost_unknown,
+        "elapsed_seconds": round(elapsed, 3),
+    }  # fmt: skip
+
+
+def closing_table(progress: Progress, pipeline: Pipeline, elapsed: float) -> None:
+    """Print where every record went."""
+    p = progress
+    table = Table(title=f"{pipeline.name} version {pipeline.version[:12]}", show_header=False, min_width=44)
+    table.add_column()
+    table.add_column(justify="right")
+    rows: list[tuple[str, str]] = [
+        ("read in this run", str(p.read)), ("done before", str(p.skipped + p.settled_before)),
+        ("accepted (auto_candidate)", str(p.accepted)), ("for review (review_pending)", str(p.review)),
+        ("dead letters (quarantined)", str(p.dead)),
+    ]  # fmt: skip
+    rows += [(f"  {code}", str(count)) for code, count in p.codes.most_common()]
+    rows += [
+        ("isolated (input_schema_invalid)", str(p.isolated)), ("content conflicts", str(p.conflicts)),
+        ("retries parked", str(p.parked)), ("taken over from dead workers", str(p.taken_over)),
+        ("leases lost", str(p.lease_lost)),
+        ("calls (corrections)", f"{p.calls} ({p.correction_calls})"),
+        ("cost", _money(p).removeprefix("cost ")),
+        ("time", _duration(elapsed)),
+        ("records/s", f"{(p.done - p.skipped) / elapsed:.0f}" if elapsed > 0 else "–"),
+    ]  # fmt: skip
+    for name, value in rows:
+        if value != "0" or not name.startswith(("isolated", "content", "retries", "taken", "leases")):
+            table.add_row(name, value)
+    Console().print(table)

@@ -1,0 +1,68 @@
+"""Tables and lines for people, safe to show whatever is in the data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Final
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+# Where there is no terminal nothing is cut to fit one.
+_WIDTH_ELSEWHERE: Final = 160
+NONE: Final = "–"
+
+
+def console(*, error: bool = False) -> Console:
+    """Standard output (or error) without markup: what looks like markup in a record id is data."""
+    screen = Console(stderr=error, markup=False, highlight=False, emoji=False, soft_wrap=False)
+    if not screen.is_terminal and "COLUMNS" not in os.environ:
+        return Console(
+            stderr=error, markup=False, highlight=False, emoji=False, soft_wrap=False, width=_WIDTH_ELSEWHERE
+        )
+    return screen
+
+
+def shown(value: object) -> str:
+    """A value as a line for people: control and direction characters are written as escapes."""
+    match value:
+        case None:
+            return NONE
+        case bool():
+            return "yes" if value else "no"
+        case datetime():
+            return when(value)
+        case Decimal():
+            return f"{value:f}"
+        case float():
+            return f"{value:.6g}"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(value))
+
+
+def when(moment: datetime) -> str:
+    """A time in UTC, to the millisecond."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z"
+
+
+def table(
+    title: str | None, columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()
+) -> Table:
+    """A table; the columns named in `right` are aligned right, for figures."""
+    aligned = set(right)
+    made = Table(title=None if title is None else Text(title), box=SIMPLE_HEAD, title_justify="left",
+                 title_style="bold", pad_edge=False)  # fmt: skip
+    for name in columns:
+        made.add_column(Text(name), justify="right" if name in aligned else "left", overflow="fold")
+    for row in rows:
+        made.add_row(*(Text(shown(value)) for value in row))
+    return made
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """A number with its noun."""
+    return f"{number} {one if number == 1 else many or one + 's'}"

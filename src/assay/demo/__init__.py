@@ -1,0 +1,1 @@
+"""Demo data: support tickets with gold, generated from a seed."""

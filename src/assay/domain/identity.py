@@ -1,0 +1,97 @@
+"""Who a record is: input identity, content fingerprint, and the record as it enters."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+MAX_RECORD_ID_CHARS: Final = 512
+MAX_INPUT_VERSION: Final = 2**31 - 1
+
+
+class InputKey(NamedTuple):
+    """Identity of an input: `record_id` and its integer version (1 or more)."""
+
+    record_id: str
+    input_version: int
+
+
+def input_sha256(text: str) -> bytes:
+    """SHA-256 (32 bytes) of the text as decoded, in UTF-8; nothing is normalised.
+
+    Raises `UnicodeEncodeError` for a lone surrogate: such text is not storable and intake isolates it.
+    """
+    return hashlib.sha256(text.encode("utf-8")).digest()
+
+
+class SourcePosition(NamedTuple):
+    """Where a record came from: a registered source, its partition (0 for a file) and offset.
+
+    `offset` is the 0-based ordinal of the record in its partition; `line` is the 1-based physical line
+    on which it starts (files only), for people.
+    """
+
+    partition: int
+    offset: int
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What a record may carry besides its text. None of it is part of the content fingerprint."""
+
+    document_type: str | None = None
+    customer: str | None = None
+    subject_id: str | None = None
+    language: str | None = None
+    sensitivity: str | None = None
+    jurisdiction: str | None = None
+    schema_version: str | None = None
+    ocr_version: str | None = None
+    priority: str | None = None
+    correlation_id: str | None = None
+    trace_parent: str | None = None
+
+
+NO_ATTRIBUTES: Final = Attributes()
+
+
+@dataclass(frozen=True, slots=True)
+class InputRecord:
+    """A well-formed record: identity, text, source name, position and attributes."""
+
+    record_id: str
+    input_version: int
+    text: str
+    source: str
+    position: SourcePosition
+    attributes: Attributes = NO_ATTRIBUTES
+    sha256: bytes = field(default=b"", repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.sha256:
+            object.__setattr__(self, "sha256", input_sha256(self.text))
+
+    @property
+    def key(self) -> InputKey:
+        return InputKey(self.record_id, self.input_version)
+
+
+@dataclass(frozen=True, slots=True)
+class MalformedInput:
+    """A piece of the source that is no record. Its bytes go to the vault, `detail` holds no user data.
+
+    `error_type` is one of a closed list: `not_utf8`, `not_json`, `not_an_object`, `missing_field`,
+    `wrong_type`, `unstorable_text`, `blank_text`, `oversized`, `bad_row`, `bad_identity`.
+    `path` is a JSON Pointer of the declared field concerned, or "".
+    """
+
+    position: SourcePosition
+    source: str
+    raw: bytes = field(repr=False)
+    error_type: str
+    path: str = ""
+
+
+SourceItem = InputRecord | MalformedInput

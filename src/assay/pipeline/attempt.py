@@ -1,0 +1,256 @@
+"""One attempt on one task: call, judge, correct once, route. Ends in exactly one finish."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from assay.domain.boundary import Accepted, judge
+from assay.domain.contract_schema import contract_schema
+from assay.domain.correction import correction_text
+from assay.domain.definition import Pipeline
+from assay.domain.failures import FailureClass, ProviderError, TransientProviderError
+from assay.domain.lifecycle import TaskState
+from assay.domain.prompt import messages
+from assay.domain.rejection import Rejected
+from assay.domain.retry import GiveUp, RetryPolicy, decide_retry
+from assay.domain.route import decide
+from assay.domain.sealing import label_aad
+from assay.domain.work import (
+    CallOutcome,
+    CallRecord,
+    ClaimedTask,
+    Evidence,
+    Finish,
+    Label,
+    Passes,
+    accept,
+    dead_letter,
+    park,
+    refer,
+)
+from assay.ports import ModelPort, ModelRequest, ModelResponse, Probe, VaultPort
+
+FIRST: Final = 1
+CORRECTION: Final = 2
+
+# Makes a first-pass failure durable; False when the lease is gone.
+NoteFirstPass = Callable[[ClaimedTask, str, CallRecord], Awaitable[bool]]
+
+
+class LeaseGone(Exception):
+    """Somebody else holds the task now: this attempt ends without a word."""
+
+
+@dataclass(slots=True)
+class Underway:
+    """How far an attempt has come: which pass is being asked for right now, if any."""
+
+    calling: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A configuration failure: the version cannot go on until a person acts."""
+
+    code: str
+    status: int | None
+
+
+class Annotator:
+    """Runs attempts of one pipeline version. `chance` yields numbers in [0, 1)."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        model: ModelPort,
+        vault: VaultPort,
+        *,
+        note_first_pass: NoteFirstPass,
+        chance: Callable[[], float],
+        probe: Probe,
+    ) -> None:
+        self._pipeline = pipeline
+        self._model = model
+        self._vault = vault
+        self._note = note_first_pass
+        self._chance = chance
+        self._probe = probe
+        self._retry = RetryPolicy(max_attempts=pipeline.max_attempts, max_age=pipeline.max_age_hours * 3600.0)
+        self._schema = contract_schema(pipeline.contract) if pipeline.structured_output else None
+        self._correction = correction_text(pipeline.contract)
+        self.stopped: Stopped | None = None
+
+    async def annotate(self, task: ClaimedTask, underway: Underway) -> Finish:
+        """Call the model as often as the task still needs it (at most twice) and decide where it goes.
+
+        Raises `LeaseGone` when the task was taken over in between; every other outcome is a `Finish`.
+        """
+        first_code = task.first_pass_code
+        if task.attempts > self._retry.max_attempts:
+            # The attempts were used up by workers that died: the record may be what kills them.
+            return self._give_up(task, "attempts_exhausted", (), Passes(first_code))
+        if first_code is None:
+            ended = await self._first_pass(task, underway)
+            if isinstance(ended, Finish):
+                return ended
+            first_code = ended
+        verdict, call = await self._pass(task, CORRECTION, underway)
+        passes = Passes(first_code, verdict.code.value if isinstance(verdict, Rejected) else None, (call,))
+        return self._conclude(task, verdict, passes)
+
+    async def _first_pass(self, task: ClaimedTask, underway: Underway) -> Finish | str:
+        """The finish, or the code of a failure that one correction may mend: durable by then."""
+        verdict, call = await self._pass(task, FIRST, underway)
+        if not (isinstance(verdict, Rejected) and verdict.correctable):
+            code = verdict.code.value if isinstance(verdict, Rejected) else None
+            return self._conclude(task, verdict, Passes(code, None, (call,)))
+        self._probe("before_first_pass_note")
+        if not await self._note(task, verdict.code.value, call):
+            raise LeaseGone
+        self._probe("after_first_pass_note")
+        return verdict.code.value
+
+    def _conclude(
+        self, task: ClaimedTask, verdict: Accepted | Rejected | ProviderError, passes: Passes
+    ) -> Finish:
+        if isinstance(verdict, ProviderError):
+            return self._failed(task, verdict, passes)
+        if isinstance(verdict, Accepted):
+            return self._route(task, verdict, passes)
+        return self._refused(task, verdict, passes)
+
+    async def _pass(
+        self, task: ClaimedTask, number: int, underway: Underway
+    ) -> tuple[Accepted | Rejected | ProviderError, CallRecord]:
+        request = self._request(task, number)
+        self._probe("before_call")
+        underway.calling = number
+        try:
+            async with asyncio.timeout(self._pipeline.call_timeout_seconds):
+                response = await self._model.complete(request)
+        except ProviderError as failure:
+            return failure, _failed_call(number, failure)
+        except TimeoutError:
+            late = TransientProviderError("provider_timeout")
+            return late, _failed_call(number, late)
+        underway.calling = None
+        self._probe("after_call")
+        verdict = judge(self._pipeline.contract, response.content, truncated=response.truncated)
+        return verdict, _call(number, response, verdict)
+
+    def _request(self, task: ClaimedTask, number: int) -> ModelRequest:
+        return ModelRequest(
+            record_id=task.record_id,
+            input_version=task.input_version,
+            messages=messages(
+                self._pipeline.prompt, task.text, self._correction if number == CORRECTION else None
+            ),
+            json_schema=self._schema,
+            schema_name=self._pipeline.contract.__name__,
+            parameters=self._pipeline.parameters,
+            idempotency_key=idempotency_key(task, number),
+            pass_number=number,
+        )
+
+    def _route(self, task: ClaimedTask, accepted: Accepted, passes: Passes) -> Finish:
+        label = self._label(task, accepted)
+        accept_at = self._pipeline.route.accept_at
+        state, reason = decide(self._pipeline.route, accepted)
+        if state is TaskState.AUTO_CANDIDATE and accept_at is not None:
+            return accept(task, label, passes, accept_at)
+        return refer(task, label, passes, str(reason), accept_at)
+
+    def _label(self, task: ClaimedTask, accepted: Accepted) -> Label:
+        sealed = None
+        if accepted.has_sensitive:
+            aad = label_aad(task.identity, task.sha256, task.task_id)
+            sealed = self._vault.seal(task.key, accepted.label_json.encode(), aad)
+        return Label(accepted.plain_json, sealed, accepted.confidence)
+
+    def _refused(self, task: ClaimedTask, rejected: Rejected, passes: Passes) -> Finish:
+        errors = tuple((error.path, error.type) for error in rejected.errors)
+        evidence = Evidence(FailureClass.CONTRACT, rejected.kind.value, errors)
+        return dead_letter(task, rejected.code.value, evidence, passes)
+
+    def _failed(self, task: ClaimedTask, failure: ProviderError, passes: Passes) -> Finish:
+        match failure.failure_class:
+            case FailureClass.CONFIGURATION:
+                self.stopped = Stopped(failure.code, failure.status)
+                return park(task, 0.0, failure.code, passes, uses_attempt=False)
+            case FailureClass.POLICY | FailureClass.CONTRACT:
+                evidence = Evidence(failure.failure_class, None, (("", failure.code),))
+                return dead_letter(task, failure.code, evidence, passes)
+            case _:
+                return self._try_later(task, failure, passes)
+
+    def _try_later(self, task: ClaimedTask, failure: ProviderError, passes: Passes) -> Finish:
+        decision = decide_retry(
+            self._retry,
+            attempts=task.attempts - 1,
+            tries=task.tries,
+            age_seconds=task.age_seconds,
+            counts_attempt=failure.counts_attempt,
+            chance=self._chance(),
+            retry_after=failure.retry_after,
+        )
+        if isinstance(decision, GiveUp):
+            return self._give_up(task, decision.code, (("", failure.code),), passes)
+        return park(task, decision.delay_seconds, failure.code, passes, uses_attempt=decision.counts_attempt)
+
+    @staticmethod
+    def _give_up(task: ClaimedTask, code: str, errors: tuple[tuple[str, str], ...], passes: Passes) -> Finish:
+        return dead_letter(task, code, Evidence(FailureClass.TRANSIENT, None, errors), passes)
+
+
+def idempotency_key(task: ClaimedTask, number: int) -> str:
+    """(attempt, annotation, pass) as the vendor sees it; tells nothing about the record."""
+    return f"{task.attempt_id}.{task.task_id}.{number}"
+
+
+def cut_off(task: ClaimedTask, underway: Underway, reserve: Decimal) -> Finish:
+    """The finish of an attempt that a graceful stop cuts off: parked, no attempt used.
+
+    A call that was being waited for may have been answered and billed: it is charged at its reserve.
+    """
+    calls: tuple[CallRecord, ...] = ()
+    if underway.calling is not None:
+        calls = (CallRecord(underway.calling, CallOutcome.OUTCOME_UNKNOWN, cost=reserve),)
+    return park(task, 0.0, "drained", Passes(None, None, calls), uses_attempt=False)
+
+
+def _call(number: int, response: ModelResponse, verdict: Accepted | Rejected) -> CallRecord:
+    content = response.content
+    size = len(content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass"))
+    usage = response.usage
+    return CallRecord(
+        number,
+        CallOutcome.ACCEPTED if isinstance(verdict, Accepted) else CallOutcome.REJECTED,
+        code=None if isinstance(verdict, Accepted) else verdict.code.value,
+        model=response.model,
+        request_id=response.request_id,
+        http_status=response.status,
+        finish_reason=response.finish_reason,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cached_tokens=usage.cached_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        cost=response.cost,
+        latency_ms=response.latency_ms,
+        response_bytes=size,
+    )
+
+
+def _failed_call(number: int, failure: ProviderError) -> CallRecord:
+    return CallRecord(
+        number,
+        CallOutcome.FAILED,
+        code=failure.code,
+        billed=failure.billed,
+        request_id=failure.request_id,
+        http_status=failure.status,
+        response_bytes=len(failure.partial),
+    )

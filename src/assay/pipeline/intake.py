@@ -1,0 +1,99 @@
+"""From a source to offers: records are delivered to the ledger, malformed pieces are isolated first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from assay.domain.failures import AssayError
+from assay.domain.identity import InputRecord, MalformedInput, SourceItem
+from assay.domain.offsets import OffsetLedger
+from assay.domain.work import Isolation
+from assay.pipeline.progress import Progress
+from assay.ports import Probe, SourcePort, SourceStorePort
+
+# Below this many items a share says nothing.
+_SHARE_AFTER: Final = 100
+_QUEUED_BATCHES: Final = 4
+
+
+class Intake:
+    """Reads one source into a bounded queue of record batches; `None` in the queue is its end."""
+
+    def __init__(
+        self,
+        source: SourcePort,
+        source_id: int,
+        store: SourceStorePort,
+        ledger: OffsetLedger,
+        progress: Progress,
+        *,
+        start: int,
+        limit: int | None,
+        max_invalid_share: float,
+        probe: Probe,
+        on_ready: Callable[[], None],
+    ) -> None:
+        self._source = source
+        self._source_id = source_id
+        self._store = store
+        self._ledger = ledger
+        self._progress = progress
+        self._start = start
+        self._left = limit
+        self._max_invalid_share = max_invalid_share
+        self._probe = probe
+        self._on_ready = on_ready
+        self._types: Counter[str] = Counter()
+        self.queue: asyncio.Queue[list[InputRecord] | None] = asyncio.Queue(_QUEUED_BATCHES)
+
+    async def run(self) -> None:
+        """Read to the end, or to the limit.
+
+        Raises `AssayError` when more than the allowed share of the input is malformed: then the source, not
+        the records, is what needs a look. What was isolated stays isolated.
+        """
+        if self._left == 0:
+            await self._put(None)
+            return
+        async for batch in self._source.read(self._start):
+            items = batch if self._left is None else batch[: self._left]
+            await self._deliver(items)
+            if self._left is not None:
+                self._left -= len(items)
+                if self._left == 0:
+                    break
+        await self._put(None)
+
+    async def _put(self, records: list[InputRecord] | None) -> None:
+        await self.queue.put(records)
+        self._on_ready()
+
+    async def _deliver(self, items: Sequence[SourceItem]) -> None:
+        for item in items:
+            self._ledger.deliver(item.position.offset)
+        self._progress.read += len(items)
+        malformed = [item for item in items if isinstance(item, MalformedInput)]
+        records = [item for item in items if isinstance(item, InputRecord)]
+        if malformed:
+            await self._isolate(malformed)
+        if records:
+            await self._put(records)
+
+    async def _isolate(self, malformed: Sequence[MalformedInput]) -> None:
+        self._probe("before_isolation")
+        await self._store.isolate(self._source_id, [Isolation.of_malformed(item) for item in malformed])
+        self._probe("after_isolation")
+        for item in malformed:
+            self._ledger.done(item.position.offset, self._ledger.epoch)
+            self._types[item.error_type] += 1
+        self._progress.isolated += len(malformed)
+        read, isolated = self._progress.read, self._progress.isolated
+        if read >= _SHARE_AFTER and isolated > read * self._max_invalid_share:
+            worst, count = self._types.most_common(1)[0]
+            raise AssayError(
+                f"{isolated} of {read} records of {self._source.name} are malformed ({worst}: {count}), so "
+                "reading stopped; check --format and --map. They are isolated, nothing is lost."
+            )

@@ -1,0 +1,36 @@
+"""Settings of a worker that decide about time and amounts, checked together at start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from assay.domain.failures import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLimits:
+    """How much a worker takes on, and for how long. Times are in seconds.
+
+    `concurrency`: model calls at once. `batch`: most records of one claim or finish. `lease_seconds` must
+    outlive a call and its correction even if one renewal (every third of it) fails. `drain_seconds`: how
+    long a graceful stop waits for calls in flight. `max_parked`: parked tasks from which on nothing new is
+    taken from the source. `max_invalid_share`: share of malformed input above which reading stops.
+    """
+
+    concurrency: int = 32
+    batch: int = 500
+    lease_seconds: float = 90.0
+    call_timeout_seconds: float = 60.0
+    finish_every_seconds: float = 0.02
+    commit_every_seconds: float = 1.0
+    drain_seconds: float = 30.0
+    poll_seconds: float = 1.0
+    max_parked: int = 1000
+    max_invalid_share: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.concurrency < 1 or self.batch < 1:
+            raise ConfigurationError("Concurrency and batch are 1 or more.")
+        for name in ("lease_seconds", "call_timeout_seconds", "drain_seconds", "poll_seconds"):
+            if getattr(self, name) <= 0:
+                raise ConfigurationError(f"{name} must be more than 0 seconds.")

@@ -1,0 +1,384 @@
+"""The order of the rooms, written once: intake, claim, call and judge, route, finish, commit the offset.
+
+One asyncio loop does all but lease renewal, which has its own thread. Held tasks are bounded by
+`concurrency` plus a claim-ahead buffer, so that slots hold model calls and nothing else. Nothing is awaited
+between a paid answer and its finish but the micro-batch it shares.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+from uuid import UUID
+
+from assay.domain.identity import InputRecord
+from assay.domain.offsets import OffsetLedger
+from assay.domain.work import (
+    CallOutcome,
+    CallRecord,
+    ClaimedTask,
+    Claims,
+    Finish,
+    FinishOutcome,
+    Isolation,
+    NotWon,
+    Offer,
+    Verdict,
+)
+from assay.pipeline.attempt import Annotator, LeaseGone, NoteFirstPass, Stopped, cut_off
+from assay.pipeline.held import Held, HeldTasks, Renewal
+from assay.pipeline.intake import Intake
+from assay.pipeline.limits import WorkerLimits
+from assay.pipeline.micro_batch import MicroBatcher
+from assay.pipeline.offers import Offers
+from assay.pipeline.progress import Progress
+from assay.ports import ClaimPort, FinishPort, Probe, RenewalPort, SourcePort, SourceStorePort
+
+log: Final = logging.getLogger("assay.worker")
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What a worker needs from the outside."""
+
+    claims: ClaimPort
+    finishes: FinishPort
+    sources: SourceStorePort
+    renewal: RenewalPort
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How a run ended. `drained`: a stop was asked for; `stopped`: a configuration failure stopped it."""
+
+    drained: bool
+    stopped: Stopped | None
+
+
+@dataclass(slots=True)
+class _Note:
+    task: ClaimedTask
+    code: str
+    call: CallRecord
+    ours: bool = False
+
+
+class Worker:
+    """Works on one pipeline version, from one source and from what PostgreSQL holds for it."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        limits: WorkerLimits,
+        progress: Progress,
+        *,
+        make_annotator: Callable[[NoteFirstPass], Annotator],
+        draw: Callable[[InputRecord], tuple[float, bool]],
+        reserve: Decimal,
+        probe: Probe,
+    ) -> None:
+        self._ports = ports
+        self._limits = limits
+        self._progress = progress
+        self._draw = draw
+        self._reserve = reserve
+        self._probe = probe
+        self._annotator = make_annotator(self._note_first_pass)
+        self._held = HeldTasks()
+        self._ready: deque[Held] = deque()
+        self._running: set[Held] = set()
+        self._offers = self._offers_of(asyncio.Queue())
+        self._ledger = OffsetLedger()
+        self._committed = 0
+        self._source_id = 0
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._failure: BaseException | None = None
+        self._last_poll = float("-inf")
+        self._parked: tuple[float | None, int] = (None, 0)
+        self._finisher: MicroBatcher[tuple[Held, Finish]] = MicroBatcher(
+            self._write_finishes, every=limits.finish_every_seconds, most=limits.batch
+        )
+        self._noter: MicroBatcher[_Note] = MicroBatcher(
+            self._write_notes, every=limits.finish_every_seconds / 4, most=limits.batch
+        )
+
+    def request_stop(self) -> None:
+        """Drain: take nothing new, finish what is in flight, park the rest, commit, end."""
+        self._stopping = True
+        self._wake.set()
+
+    async def run(self, source: SourcePort, source_id: int, *, start: int, limit: int | None) -> RunResult:
+        """Work until the source is done and nothing is parked, or until a stop is asked for.
+
+        Raises what the database or the source raised when they gave out; whatever was claimed then is taken
+        over once its lease has ended.
+        """
+        self._source_id = source_id
+        self._committed = start
+        intake = Intake(
+            source, source_id, self._ports.sources, self._ledger, self._progress,
+            start=start, limit=limit, max_invalid_share=self._limits.max_invalid_share, probe=self._probe,
+            on_ready=self._wake.set,
+        )  # fmt: skip
+        self._offers = self._offers_of(intake.queue)
+        renewal = Renewal(
+            self._held, self._ports.renewal, lease_seconds=self._limits.lease_seconds,
+            on_lost=self._on_lost, probe=self._probe,
+        )  # fmt: skip
+        renewal.start()
+        self._finisher.start()
+        self._noter.start()
+        background = [
+            asyncio.create_task(self._guard(intake.run()), name="intake"),
+            asyncio.create_task(self._guard(self._commit_regularly()), name="commit"),
+        ]
+        try:
+            await self._dispatch()
+            if self._failure is None:
+                await self._drain()
+        finally:
+            for each in background:
+                each.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
+            await self._finisher.stop()
+            await self._noter.stop()
+            await renewal.stop()
+        if self._failure is not None:
+            raise self._failure
+        await self._commit()
+        await self._ports.claims.tidy()
+        return RunResult(drained=self._stopping and self._annotator.stopped is None,
+                         stopped=self._annotator.stopped)  # fmt: skip
+
+    def _offers_of(self, queue: asyncio.Queue[list[InputRecord] | None]) -> Offers:
+        return Offers(queue, again_seconds=self._limits.poll_seconds, max_deferred=self._limits.max_parked)
+
+    # --- taking work ----------------------------------------------------------------------------------
+
+    async def _guard(self, work: Awaitable[None]) -> None:
+        """Run something in the background; its failure ends the run instead of vanishing with its task."""
+        (ended,) = await asyncio.gather(work, return_exceptions=True)
+        if isinstance(ended, BaseException) and not isinstance(ended, asyncio.CancelledError):
+            self._fail(ended)
+
+    def _fail(self, failure: BaseException) -> None:
+        self._failure = self._failure or failure
+        self._wake.set()
+
+    async def _dispatch(self) -> None:
+        """Claim and start work until there is nothing left to do, or a stop."""
+        while self._failure is None:
+            if self._annotator.stopped is not None:
+                self._stopping = True
+            if self._stopping:
+                return
+            self._wake.clear()
+            self._start_ready()
+            if await self._claim_some():
+                continue
+            if await self._is_over():
+                return
+            await self._sleep_until_something_happens()
+
+    async def _claim_some(self) -> bool:
+        """Claim if a worthwhile number of tasks fits; True when anything was won."""
+        ahead = max(self._limits.concurrency, 1)
+        room = self._limits.concurrency + ahead - len(self._held)
+        if room < ahead // 2 + 1 and len(self._held) > 0:
+            return False
+        room = min(room, self._limits.batch)
+        # Parked and abandoned work gets up to half of the room first: a long source must not starve it.
+        waiting = await self._claim_waiting(max(room // 2, 1))
+        offered = await self._claim_offers(max(room - waiting, 1))
+        return waiting > 0 or offered
+
+    async def _claim_offers(self, room: int) -> bool:
+        # Backpressure: while much is parked, nothing new enters.
+        records = self._offers.take(room, fresh=self._parked[1] < self._limits.max_parked)
+        if not records:
+            return False
+        self._probe("before_claim")
+        offers = [Offer(record, *self._draw(record)) for record in records]
+        claims = await self._ports.claims.claim(self._source_id, offers)
+        self._probe("after_claim")
+        await self._settle_not_won(claims)
+        self._take([Held(task, record) for record, task in claims.won])
+        return True
+
+    async def _claim_waiting(self, room: int) -> int:
+        now = asyncio.get_running_loop().time()
+        if now - self._last_poll < self._limits.poll_seconds:
+            return 0
+        self._last_poll = now
+        tasks = await self._ports.claims.claim_waiting(room)
+        self._parked = await self._ports.claims.next_due()
+        self._progress.waiting = self._parked[1]
+        if tasks:
+            self._probe("after_claim")
+        self._take([Held(task, None) for task in tasks])
+        return len(tasks)
+
+    def _take(self, held: Sequence[Held]) -> None:
+        self._held.add(held)
+        self._ready.extend(held)
+        self._progress.claimed += len(held)
+        self._progress.taken_over += sum(each.task.taken_over for each in held)
+
+    async def _settle_not_won(self, claims: Claims) -> None:
+        conflicts = [found for found in claims.not_won if found.verdict is Verdict.CONFLICT]
+        if conflicts:
+            await self._isolate_conflicts(conflicts)
+        for found in claims.not_won:
+            if found.verdict is Verdict.IN_PROGRESS:
+                self._offers.defer(found.record, found.wait_seconds)
+                continue
+            if found.verdict is not Verdict.CONFLICT:
+                self._progress.settled_before += 1
+            self._done(found.record)
+
+    async def _isolate_conflicts(self, conflicts: Sequence[NotWon]) -> None:
+        self._probe("before_isolation")
+        isolations = [Isolation.of_conflict(found.record) for found in conflicts]
+        await self._ports.sources.isolate(self._source_id, isolations)
+        self._probe("after_isolation")
+        self._progress.conflicts += len(conflicts)
+        for found in conflicts:
+            log.error(
+                "input_version_conflicts_with_content: record %s version %s is isolated",
+                found.record.record_id, found.record.input_version,
+            )  # fmt: skip
+
+    async def _is_over(self) -> bool:
+        if len(self._held) > 0 or not self._offers.over:
+            return False
+        # Tasks of this run, or of earlier ones, may be parked: the run ends when they are settled too.
+        self._parked = await self._ports.claims.next_due()
+        self._progress.waiting = self._parked[1]
+        return self._parked[0] is None
+
+    async def _sleep_until_something_happens(self) -> None:
+        now = asyncio.get_running_loop().time()
+        pause = self._limits.poll_seconds
+        if self._offers.next_at is not None:
+            pause = min(pause, max(self._offers.next_at - now, 0.01))
+        try:
+            async with asyncio.timeout(pause):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    # --- attempts -------------------------------------------------------------------------------------
+
+    def _start_ready(self) -> None:
+        while self._ready and len(self._running) < self._limits.concurrency:
+            held = self._ready.popleft()
+            if held.lost:
+                continue
+            self._running.add(held)
+            held.runner = asyncio.create_task(self._guard(self._attempt(held)))
+        self._progress.in_flight = len(self._running)
+
+    async def _attempt(self, held: Held) -> None:
+        try:
+            finish = await self._annotator.annotate(held.task, held.underway)
+        except (LeaseGone, asyncio.CancelledError) as end:
+            if isinstance(end, LeaseGone) or held.lost:
+                self._let_go(held)
+                return
+            finish = cut_off(held.task, held.underway, self._reserve)
+        finally:
+            self._running.discard(held)
+            if not self._stopping:
+                self._start_ready()
+            self._wake.set()
+        await self._finisher.put((held, finish))
+
+    def _on_lost(self, attempt_id: UUID) -> None:
+        """Renewal found that somebody took over: the call is cancelled, its cost is kept if it came back."""
+        held = self._held.get(attempt_id)
+        if held is None or held.lost:
+            return
+        held.lost = True
+        if held.runner is None:
+            self._let_go(held)
+        elif held in self._running:
+            held.runner.cancel()
+
+    def _let_go(self, held: Held) -> None:
+        self._progress.lease_lost += 1
+        log.warning("lease_lost: task %s, attempt %s", held.task.task_id, held.task.attempt_id)
+        self._held.drop([held.task.attempt_id])
+        if held.record is not None:
+            self._offers.defer(held.record, 0.0)
+        self._wake.set()
+
+    async def _note_first_pass(self, task: ClaimedTask, code: str, call: CallRecord) -> bool:
+        note = _Note(task, code, call)
+        await self._noter.put(note)
+        return note.ours
+
+    async def _write_notes(self, notes: Sequence[_Note]) -> None:
+        ours = await self._ports.finishes.note_first_pass([(n.task, n.code, n.call) for n in notes])
+        for note in notes:
+            note.ours = note.task.task_id in ours
+            outcome = note.call.outcome if note.ours else CallOutcome.LEASE_LOST
+            self._progress.count_call(note.call.cost, outcome, correction=False)
+
+    # --- finishing ------------------------------------------------------------------------------------
+
+    async def _write_finishes(self, batch: Sequence[tuple[Held, Finish]]) -> None:
+        self._probe("before_finish")
+        answers = await self._ports.finishes.finish([finish for _, finish in batch])
+        self._probe("after_finish")
+        for held, finish in batch:
+            answer = answers[held.task.attempt_id]
+            self._progress.count_finish(finish, answer)
+            if answer.outcome is FinishOutcome.LEASE_LOST:
+                log.warning("lease_lost: task %s, attempt %s", held.task.task_id, held.task.attempt_id)
+                if held.record is not None:
+                    self._offers.defer(held.record, 0.0)
+            elif held.record is not None:
+                self._done(held.record)
+        self._held.drop([held.task.attempt_id for held, _ in batch])
+        self._wake.set()
+
+    def _done(self, record: InputRecord) -> None:
+        self._ledger.done(record.position.offset, self._ledger.epoch)
+
+    async def _commit_regularly(self) -> None:
+        while True:
+            await asyncio.sleep(self._limits.commit_every_seconds)
+            await self._commit()
+            await self._ports.claims.tidy()
+
+    async def _commit(self) -> None:
+        offset = self._ledger.committable()
+        if offset is None or offset <= self._committed:
+            return
+        self._probe("before_commit_offset")
+        await self._ports.sources.commit(self._source_id, offset)
+        self._committed = offset
+        self._probe("after_commit_offset")
+
+    # --- stopping -------------------------------------------------------------------------------------
+
+    async def _drain(self) -> None:
+        """Park what was not started, wait for calls in flight, cut off what takes too long."""
+        unstarted, self._ready = list(self._ready), deque()
+        runners = [held.runner for held in self._running if held.runner is not None]
+        await asyncio.gather(*(
+            self._guard(self._finisher.put((held, cut_off(held.task, held.underway, self._reserve))))
+            for held in unstarted if not held.lost
+        ))  # fmt: skip
+        self._probe("while_draining")
+        if runners:
+            _, late = await asyncio.wait(runners, timeout=self._limits.drain_seconds)
+            for runner in late:
+                runner.cancel()
+            await asyncio.gather(*runners, return_exceptions=True)

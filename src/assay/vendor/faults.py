@@ -1,0 +1,81 @@
+"""What goes wrong with a call, at its share.
+
+At most one fault happens in a call. The n-th call about a text meets the n-th draw, whatever else is in
+flight, so a retry or a correction is a draw of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Final
+
+from assay.vendor.chance import Draws
+from assay.vendor.gold import JsonObject
+from assay.vendor.settings import FaultShares
+
+SERVER_ERRORS: Final = (500, 502, 503)
+PROSE_PREFIXES: Final = (
+    "Here is the JSON: ",
+    "Sure! Here is the classification you asked for:\n\n",
+    "以下是结果：",
+    "結果は次のとおりです。\n",
+    "결과는 다음과 같습니다: ",
+    "Voici le résultat : ",
+    "Hier ist das Ergebnis:\n",
+    "Aquí está el resultado: ",
+    "إليك النتيجة: ",
+)
+EXTRA_FIELDS: Final[tuple[tuple[str, str | float | list[str]], ...]] = (
+    ("language", "en"),
+    ("sentiment", "neutral"),
+    ("alternatives", []),
+    ("priority", "normal"),
+    ("score", 0.5),
+)
+_WORDY_CONFIDENCE: Final = ("high", "medium", "very likely")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The text of a reply and why it ended. `fault` is None where the drawn fault could not be applied."""
+
+    content: str
+    finish_reason: str
+    fault: str | None
+
+
+def draw_fault(shares: FaultShares, draws: Draws) -> str | None:
+    """The fault of this call, or None."""
+    point = draws.unit()
+    for name, share in shares.items():
+        if point < share:
+            return name
+        point -= share
+    return None
+
+
+def say(answer: JsonObject, fault: str | None, draws: Draws) -> Said:
+    """The answer as text, with its content fault. An answer without confidence cannot have it as a string."""
+    plain = _text(answer)
+    if fault == "prose_prefix":
+        return Said(draws.one_of(PROSE_PREFIXES) + plain, "stop", fault)
+    if fault == "string_confidence" and isinstance(answer.get("confidence"), (int, float)):
+        return Said(_text({**answer, "confidence": _as_string(answer, draws)}), "stop", fault)
+    if fault == "extra_field":
+        fresh = [(name, value) for name, value in EXTRA_FIELDS if name not in answer]
+        name, value = draws.one_of(fresh) if fresh else ("extra", "")
+        return Said(_text({**answer, name: list(value) if isinstance(value, list) else value}), "stop", fault)
+    if fault == "truncation":
+        return Said(plain[: max(1, int(len(plain) * (0.2 + 0.6 * draws.unit())))], "length", fault)
+    return Said(plain, "stop", None)
+
+
+def _as_string(answer: JsonObject, draws: Draws) -> str:
+    if draws.unit() < 0.25:
+        return draws.one_of(_WORDY_CONFIDENCE)
+    return str(answer["confidence"])
+
+
+def _text(answer: JsonObject) -> str:
+    return json.dumps(answer, ensure_ascii=False)

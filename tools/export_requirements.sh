@@ -1,0 +1,19 @@
+#!/bin/sh
+# Renews the hash-pinned exports with the uv given as $1. No index address is ever written into them.
+# demo.txt: the product with its embedded database. dev.txt: the same and what tests and checks need.
+set -eu
+uv=$1
+top="# Made by make requirements from pyproject.toml and build.in; do not edit by hand."
+
+export_to() {
+    target=$1
+    shift
+    "$uv" pip compile pyproject.toml requirements/build.in --quiet --universal --python-version 3.11 \
+        --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
+        --no-python-downloads --upgrade --extra embedded "$@" --output-file "$target.new" >/dev/null
+    { echo "$top"; cat "$target.new"; } >"$target"
+    rm "$target.new"
+}
+
+export_to requirements/dev.txt --group dev
+export_to requirements/demo.txt --constraint requirements/dev.txt
