@@ -15,6 +15,7 @@ import check_modules
 import check_release
 import check_requirements
 import check_wording
+import render_states
 
 CHECKS = (
     check_links,
@@ -24,6 +25,7 @@ CHECKS = (
     check_modules,
     check_release,
     check_requirements,
+    render_states,
 )
 
 

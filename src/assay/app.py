@@ -16,7 +16,7 @@ from uuid import uuid4
 from assay.adapters.embedded.server import EmbeddedServer
 from assay.adapters.postgres.claim_store import ClaimStore
 from assay.adapters.postgres.finish_store import FinishStore
-from assay.adapters.postgres.migrate import migrate
+from assay.adapters.postgres.migrate import is_empty, migrate, pending
 from assay.adapters.postgres.renewal_store import RenewalStore
 from assay.adapters.postgres.session import make_pool
 from assay.adapters.postgres.source_store import SourceStore
@@ -25,6 +25,7 @@ from assay.adapters.vault import Vault, load_kek
 from assay.config import Settings
 from assay.domain.contract import plan_of
 from assay.domain.definition import Pipeline
+from assay.domain.failures import ConfigurationError
 from assay.domain.identity import InputRecord
 from assay.pipeline.attempt import Annotator, NoteFirstPass
 from assay.pipeline.crash import from_environment
@@ -42,10 +43,16 @@ DEFAULT_CONCURRENCY = 32
 def database(settings: Settings, say: Callable[[str], None] | None = None) -> Iterator[str]:
     """The URL of a migrated database, for as long as the context lasts.
 
-    Without ASSAY_DATABASE_URL the project's embedded server is started if need be, and held.
+    Without ASSAY_DATABASE_URL the project's embedded server is started if need be, and held. The embedded
+    database and an empty one are migrated here; a user's own that holds data only by `assay migrate`.
     """
     if settings.database_url is not None:
-        migrate(settings.database_url)
+        if is_empty(settings.database_url):
+            migrate(settings.database_url)
+        elif missing := pending(settings.database_url):
+            raise ConfigurationError(
+                f"The database lacks {len(missing)} migration(s) of this assay; run `assay migrate`."
+            )
         yield settings.database_url
         return
     server = EmbeddedServer(settings.project, progress=say)

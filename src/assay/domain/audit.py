@@ -103,6 +103,10 @@ _RULES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
             "plain_label_has_no_sensitive_text",
             "Labels outside of the vault (outputs, events) hold no field that the contract calls sensitive.",
         ),
+        (
+            "category_draw_has_its_probability",
+            "An output drawn by category has the category and the probability of that draw.",
+        ),
         ("quarantined_task_has_one_open_dead_letter", "A quarantined task has exactly one open dead letter."),
         ("open_dead_letter_is_of_a_quarantined_task", "An open dead letter belongs to a quarantined task."),
         ("dead_letter_has_the_tasks_code", "An open dead letter has its task's code and version."),

@@ -12,7 +12,13 @@ from assay.domain.boundary import Accepted, judge
 from assay.domain.contract import Contract, plan_of
 from assay.domain.contract_schema import contract_schema
 from assay.domain.correction import correction_text
-from assay.domain.definition_checks import check_numbers, check_parameters, check_parts, check_texts
+from assay.domain.definition_checks import (
+    check_numbers,
+    check_parameters,
+    check_parts,
+    check_strata,
+    check_texts,
+)
 from assay.domain.digest import canonical_json, definition_digest
 from assay.domain.price import Price
 from assay.domain.prompt import Prompt
@@ -31,12 +37,13 @@ class Pipeline:
     Part of the version: contract (schema, options, rules and validators with their source), model,
     parameters, prompt, correction text, route, structured_output, rules_version, guidelines. Not part of
     it, free to change between runs: name, label, base_url, price, max_attempts, max_age_hours,
-    quality_probability, call_timeout_seconds.
+    quality_probability, quality_strata, call_timeout_seconds.
 
     `model` is `provider:name`, for example `openai:gpt-5-mini` or `recorded:answers.csv#answer`.
     `parameters` go into the request as they are. `label` is a name for this version. `max_attempts` and
     `max_age_hours` bound the retries of one task. `quality_probability` is the share of records drawn for
-    the quality pool. `call_timeout_seconds` is the deadline of one call. Raises `ConfigurationError` with
+    the quality pool at first claim, `quality_strata` the shares drawn by category when a label is accepted.
+    `call_timeout_seconds` is the deadline of one call. Raises `ConfigurationError` with
     one sentence when something does not fit.
     """
 
@@ -54,6 +61,7 @@ class Pipeline:
     max_attempts: int = 5
     max_age_hours: float = 24
     quality_probability: float = 0.0
+    quality_strata: Mapping[str, float] = field(default_factory=dict)
     call_timeout_seconds: float = 60.0
     structured_output: bool = True
 
@@ -74,6 +82,7 @@ class Pipeline:
             call_timeout_seconds=self.call_timeout_seconds,
         )
         object.__setattr__(self, "parameters", MappingProxyType(check_parameters(self.parameters)))
+        object.__setattr__(self, "quality_strata", MappingProxyType(check_strata(self.quality_strata)))
 
     @cached_property
     def definition(self) -> dict[str, Any]:

@@ -90,6 +90,18 @@ def check_numbers(
         raise ConfigurationError("Pipeline(quality_probability=...) is a number from 0 to 1.")
 
 
+def check_strata(strata: object) -> dict[str, float]:
+    """An own copy of the shares by category."""
+    if not isinstance(strata, Mapping) or not all(
+        isinstance(category, str) and _is_number(share) and 0 <= share <= 1
+        for category, share in strata.items()
+    ):
+        raise ConfigurationError(
+            'Pipeline(quality_strata=...) maps categories to shares from 0 to 1, for example {"other": 0.2}.'
+        )
+    return dict(strata)
+
+
 def check_parameters(parameters: object) -> dict[str, Any]:
     """An own copy of the request parameters, as JSON says them."""
     if not isinstance(parameters, Mapping) or not all(isinstance(key, str) for key in parameters):

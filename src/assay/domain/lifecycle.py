@@ -28,7 +28,9 @@ class TaskState(StrEnum):
 STATE_SENTENCES: Final[dict[TaskState, str]] = {
     TaskState.PROCESSING: "An attempt holds the lease.",
     TaskState.RETRY_SCHEDULED: "Parked in PostgreSQL until not_before; its payload is stored.",
-    TaskState.AUTO_CANDIDATE: "Valid, confident, allowed by policy and by the release: eligible for snapshots.",
+    TaskState.AUTO_CANDIDATE: (
+        "Valid, confident, allowed by policy and by the release: eligible for snapshots."
+    ),
     TaskState.REVIEW_PENDING: "A person must decide.",
     TaskState.REVIEWED: "A person approved or corrected it: eligible for snapshots.",
     TaskState.REJECTED: "A person refused it, or a dead letter was closed with a reason: never eligible.",

@@ -23,4 +23,6 @@ def raw_aad(source_id: int, partition: int, offset: int) -> bytes:
 def _aad(kind: bytes, key: InputKey, sha256: bytes) -> bytes:
     record_id = key.record_id.encode("utf-8")
     # Lengths first: no two identities may yield the same bytes.
-    return kind + len(record_id).to_bytes(4, "big") + record_id + key.input_version.to_bytes(8, "big") + sha256
+    return (
+        kind + len(record_id).to_bytes(4, "big") + record_id + key.input_version.to_bytes(8, "big") + sha256
+    )

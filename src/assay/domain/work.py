@@ -109,11 +109,17 @@ class CallRecord:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """An accepted answer on its way into the store: the plain part, and the whole one sealed if need be."""
+    """An accepted answer on its way into the store: the plain part, and the whole one sealed if need be.
+
+    `stratum` is the label's category, drawn for the quality pool with `stratum_probability` at finish.
+    """
 
     plain_json: str = field(repr=False)
     sealed: bytes | None = field(repr=False)
     confidence: Decimal | None
+    stratum: str | None = None
+    stratum_probability: float | None = None
+    stratum_selected: bool = False
 
 
 @dataclass(frozen=True, slots=True)

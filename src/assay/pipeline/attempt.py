@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from enum import Enum
 from typing import Final
 
 from assay.domain.boundary import Accepted, judge
+from assay.domain.contract import plan_of
 from assay.domain.contract_schema import contract_schema
 from assay.domain.correction import correction_text
 from assay.domain.definition import Pipeline
@@ -161,8 +163,20 @@ class Annotator:
         accept_at = self._pipeline.route.accept_at
         state, reason = decide(self._pipeline.route, accepted)
         if state is TaskState.AUTO_CANDIDATE and accept_at is not None:
-            return accept(task, label, passes, accept_at)
+            return accept(task, self._drawn(label, accepted), passes, accept_at)
         return refer(task, label, passes, str(reason), accept_at)
+
+    def _drawn(self, label: Label, accepted: Accepted) -> Label:
+        """The second quality draw, by category; a label without a category is in no stratum."""
+        field = plan_of(self._pipeline.contract).label_field
+        category = getattr(accepted.value, field) if field is not None else None
+        if isinstance(category, Enum):
+            category = category.value
+        if not isinstance(category, str) or not (share := self._pipeline.quality_strata.get(category)):
+            return label
+        return replace(
+            label, stratum=category, stratum_probability=share, stratum_selected=self._chance() < share
+        )
 
     def _label(self, task: ClaimedTask, accepted: Accepted) -> Label:
         sealed = None

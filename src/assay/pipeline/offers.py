@@ -41,7 +41,7 @@ class Offers:
     def take(self, room: int, *, fresh: bool) -> list[InputRecord]:
         """Up to `room` records; none that are new unless `fresh`, and none while too many are deferred."""
         now = asyncio.get_running_loop().time()
-        records = []
+        records: list[InputRecord] = []
         while self._deferred and self._deferred[0][0] <= now and len(records) < room:
             records.append(heapq.heappop(self._deferred)[2])
         if fresh and len(self._deferred) < self._max_deferred:

@@ -29,23 +29,31 @@ def is_root() -> bool:
 
 def server_home() -> Path | None:
     """Our own folder outside of projects: `ASSAY_SERVER_HOME`, for root `/var/lib/assay`, else None."""
+    return _named_home() or (_DEFAULT_HOME if is_root() else None)
+
+
+def _named_home() -> Path | None:
     named = os.environ.get("ASSAY_SERVER_HOME", "").strip()
-    if named:
-        return Path(named).expanduser().resolve()
-    return _DEFAULT_HOME if is_root() else None
+    return Path(named).expanduser().resolve() if named else None
 
 
 def find_places(project: Path) -> Places | None:
     """The state of this project's server as it is; None where nothing was made yet. Changes nothing."""
+    try:
+        folder = _existing(project)
+        return Places(folder) if folder is not None and folder.is_dir() else None
+    except PermissionError as error:
+        raise ConfigurationError(
+            f"{error.filename or project} cannot be read: run assay as the user that made it."
+        ) from error
+
+
+def _existing(project: Path) -> Path | None:
     home = server_home()
     if home is None:
-        folder = project / ".assay" / "postgres"
-    else:
-        token = _read_token(project)
-        if token is None:
-            return None
-        folder = home / "projects" / _name(project, token)
-    return Places(folder) if folder.is_dir() else None
+        return project / ".assay" / "postgres"
+    token = _read_token(project)
+    return None if token is None else home / "projects" / _name(project, token)
 
 
 def make_places(project: Path) -> Places:
@@ -111,7 +119,7 @@ def _project_folder(project: Path) -> Path:
 def _refuse_foreign(project: Path) -> None:
     """Root does not make a second database beside one that the project's user has already."""
     theirs = project / ".assay" / "postgres"
-    if is_root() and "ASSAY_SERVER_HOME" not in os.environ and (theirs / "data").is_dir():
+    if is_root() and _named_home() is None and (theirs / "data").is_dir():
         raise ConfigurationError(
             f"The embedded database of {project} belongs to user {owner_of(theirs).name}: "
             "run assay as that user, or set ASSAY_SERVER_HOME for a database of root's own."

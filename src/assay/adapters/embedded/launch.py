@@ -21,7 +21,7 @@ from assay.domain.failures import AssayError
 
 _POLL_SECONDS = 0.02
 _PORT_TRIES = 10
-_LEFTOVER_SECONDS = 5.0
+_LEFTOVER_SECONDS = 2.0
 
 Note = Callable[[Phase, int], None]
 

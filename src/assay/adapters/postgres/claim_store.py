@@ -218,7 +218,7 @@ class ClaimStore:
 
     async def _book(self, connection: Connection, won: Sequence[ClaimedTask]) -> None:
         task_ids = [task.task_id for task in won]
-        if any(task.attempts > 1 or task.taken_over for task in won):
+        if any(task.tries > 1 for task in won):
             await connection.execute(self._sql["claim_push_parked"], {"task_ids": task_ids})
         await connection.execute(self._sql["claim_batch"], self._lease_terms() | {"task_ids": task_ids})
         self._probe("in_claim")

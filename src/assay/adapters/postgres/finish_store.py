@@ -45,14 +45,14 @@ class FinishStore:
             {"lock_class": RELEASE_LOCKS, "version_ids": [self._version_id]},
         )
         rows = await self._all(connection, "finish_tasks", self._task_columns(finishes))
-        states = {task_id: TaskState(state) for task_id, state, *_ in rows}
-        done = [finish for finish in finishes if finish.task.task_id in states]
-        missed = [finish for finish in finishes if finish.task.task_id not in states]
+        states = {attempt_id: TaskState(state) for attempt_id, state in rows}
+        done = [finish for finish in finishes if finish.task.attempt_id in states]
+        missed = [finish for finish in finishes if finish.task.attempt_id not in states]
         await self._write_outputs(connection, done)
         await self._record_calls(connection, done)
         await self._write_destinations(connection, done, states)
         answers = {
-            finish.task.attempt_id: Finished(FinishOutcome.DONE, states[finish.task.task_id])
+            finish.task.attempt_id: Finished(FinishOutcome.DONE, states[finish.task.attempt_id])
             for finish in done
         }
         if missed:
@@ -71,15 +71,10 @@ class FinishStore:
         return columns(rows, names) | {"actor": self._actor}
 
     async def _write_outputs(self, connection: Connection, done: Sequence[Finish]) -> None:
-        rows = [
-            (f.task.task_id, f.task.attempt_id, f.task.text_ref, f.label.plain_json if f.label else None,
-             f.label.sealed if f.label else None, f.label.confidence if f.label else None, f.accept_at,
-             f.passes.first_code, f.passes.second_code)
-            for f in done
-            if f.state is not TaskState.RETRY_SCHEDULED
-        ]  # fmt: skip
-        names = ("task_ids", "attempt_ids", "text_refs", "plain", "sealed", "confidences", "accept_ats",
-                 "first_pass_codes", "second_pass_codes")  # fmt: skip
+        rows = [_output_row(finish) for finish in done if finish.state is not TaskState.RETRY_SCHEDULED]
+        names = ("task_ids", "attempt_ids", "text_refs", "accept_ats", "first_pass_codes",
+                 "second_pass_codes", "plain", "sealed", "confidences", "strata", "stratum_probabilities",
+                 "stratum_selected")  # fmt: skip
         if rows:
             await connection.execute(self._sql["finish_outputs"], columns(rows, names))
 
@@ -89,24 +84,26 @@ class FinishStore:
             await connection.execute(self._sql["record_calls"], columns(rows, CALL_COLUMNS))
 
     async def _write_destinations(
-        self, connection: Connection, done: Sequence[Finish], states: dict[int, TaskState]
+        self, connection: Connection, done: Sequence[Finish], states: dict[UUID, TaskState]
     ) -> None:
-        dead = [f for f in done if states[f.task.task_id] is TaskState.QUARANTINED]
+        dead = [f for f in done if states[f.task.attempt_id] is TaskState.QUARANTINED]
         if dead:
             await connection.execute(self._sql["finish_dead_letters"], self._dead_columns(dead))
-        parked = [f.task.task_id for f in done if states[f.task.task_id] is TaskState.RETRY_SCHEDULED]
+        parked = [f.task.task_id for f in done if states[f.task.attempt_id] is TaskState.RETRY_SCHEDULED]
         if parked:
             await connection.execute(self._sql["finish_parked"], {"task_ids": parked})
-        settled = [f for f in done if states[f.task.task_id] is not TaskState.RETRY_SCHEDULED]
+        settled = [f for f in done if states[f.task.attempt_id] is not TaskState.RETRY_SCHEDULED]
         if not settled:
             return
         task_ids = [f.task.task_id for f in settled]
-        if any(f.task.attempts > 1 for f in settled):
+        if any(f.task.tries > 1 for f in settled):
             await connection.execute(self._sql["finish_unparked"], {"task_ids": task_ids})
         for_people = [
             f.task.task_id
             for f in settled
-            if f.task.quality_selected or states[f.task.task_id] is TaskState.REVIEW_PENDING
+            if states[f.task.attempt_id] is TaskState.REVIEW_PENDING
+            or f.task.quality_selected
+            or (f.label is not None and f.label.stratum_selected)
         ]
         if for_people:
             await connection.execute(self._sql["finish_reviews"], {"task_ids": for_people})
@@ -193,3 +190,16 @@ class FinishStore:
     async def _all(self, connection: Connection, name: str, parameters: Any) -> list[tuple[Any, ...]]:
         cursor = await connection.execute(self._sql[name], parameters)
         return await cursor.fetchall()
+
+
+_NO_LABEL: Final = (None, None, None, None, None, False)
+
+
+def _output_row(finish: Finish) -> tuple[Any, ...]:
+    label = finish.label
+    shown = _NO_LABEL if label is None else (
+        label.plain_json, label.sealed, label.confidence, label.stratum, label.stratum_probability,
+        label.stratum_selected,
+    )  # fmt: skip
+    return (finish.task.task_id, finish.task.attempt_id, finish.task.text_ref, finish.accept_at,
+            finish.passes.first_code, finish.passes.second_code, *shown)  # fmt: skip

@@ -83,6 +83,13 @@ def check_server(connection: psycopg.Connection[tuple[object, ...]]) -> None:
         )
 
 
+def is_empty(url: str) -> bool:
+    """Whether the database has never been migrated."""
+    with psycopg.connect(url, row_factory=tuple_row) as connection:
+        check_server(connection)
+        return not _applied(connection)
+
+
 def pending(url: str) -> list[Migration]:
     """The migrations that the database at `url` lacks. Changes nothing."""
     with psycopg.connect(url, row_factory=tuple_row) as connection:

@@ -17,7 +17,9 @@ _TRIGGER: Final = re.compile(
 _FUNCTION: Final = re.compile(r"CREATE (?:OR REPLACE )?FUNCTION assay\.(\w+)\(.*?AS \$\$(.*?)\$\$", re.DOTALL)
 
 _CONSTRAINTS: Final[dict[str, tuple[str, ...]]] = {
-    "assay.annotation_outputs": ("annotation_outputs_pkey",),
+    "assay.annotation_outputs": (
+        "annotation_outputs_pkey", "annotation_outputs_stratum_probability_check",
+    ),
     "assay.annotation_tasks": (
         "annotation_tasks_attempts_check", "annotation_tasks_pkey",
         "annotation_tasks_quality_probability_check",

@@ -228,6 +228,7 @@ CREATE TABLE assay.calls (
 CREATE INDEX calls_task ON assay.calls (task_id);
 
 -- What an annotation's finishing attempt produced. label_json holds the fields that are not sensitive.
+-- stratum (the label's category) and what follows are the second quality draw, made at finish.
 CREATE TABLE assay.annotation_outputs (
     task_id             bigint PRIMARY KEY,
     attempt_id          uuid NOT NULL,
@@ -239,7 +240,8 @@ CREATE TABLE assay.annotation_outputs (
     second_pass_code    text,
     repaired            boolean NOT NULL DEFAULT false,
     stratum             text,
-    stratum_probability real,
+    stratum_probability real CHECK (stratum_probability BETWEEN 0 AND 1),
+    stratum_selected    boolean NOT NULL DEFAULT false,
     finished_at         timestamptz NOT NULL
 );
 

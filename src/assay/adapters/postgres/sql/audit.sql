@@ -1,5 +1,5 @@
--- The frame of `assay audit`. Each invariant is one query of an audit_*.sql file, named as the invariant, whose
--- rows are what breaks it: a key for people and, where there is one, the task. All run in one snapshot.
+-- The frame of `assay audit`. Each invariant is one query of an audit_*.sql file, named as the invariant,
+-- whose rows are what breaks it: a key for people and, where there is one, the task. All run in one snapshot.
 
 -- name: prepare
 -- Set-based checks over millions of rows: larger sorts in memory, no time limit, for this transaction alone.
@@ -16,7 +16,8 @@ SELECT (SELECT count(*) FROM assay.annotation_tasks), (SELECT count(*) FROM assa
 SELECT 'task ' || t.task_id, t.task_id
 FROM assay.annotation_tasks t
 CROSS JOIN (SELECT assay.assay_now() AS now OFFSET 0) AS clock
-WHERE t.state = 'processing' AND t.lease_until < clock.now - make_interval(secs => %(overdue_seconds)s::float8)
+WHERE t.state = 'processing'
+  AND t.lease_until < clock.now - make_interval(secs => %(overdue_seconds)s::float8)
 
 -- name: overdue_parked_tasks
 -- Parked tasks that have been due for long.
@@ -68,8 +69,8 @@ WHERE x.indisunique AND x.indisvalid AND NOT EXISTS (SELECT FROM pg_constraint k
 -- name: sealed_texts
 -- Everything that opens a text, for a cursor. Erased inputs have no row here; missing keys are told of by
 -- an invariant of their own.
-SELECT 'input ' || i.record_id || ' version ' || i.input_version, i.record_id, i.input_version, i.input_sha256,
-       x.kek_id, x.wrapped_key, x.subject_id, s.kek_id, s.wrapped_key, x.ciphertext
+SELECT 'input ' || i.record_id || ' version ' || i.input_version, i.record_id, i.input_version,
+       i.input_sha256, x.kek_id, x.wrapped_key, x.subject_id, s.kek_id, s.wrapped_key, x.ciphertext
 FROM assay.inputs i
 JOIN assay_vault.texts x ON x.text_ref = i.encrypted_text_ref
 LEFT JOIN assay_vault.subject_keys s ON s.subject_id = x.subject_id

@@ -1,6 +1,7 @@
 -- Invariants of the call ledger, the outbox, the work list, sources, versions and the vault's rows.
 
 -- name: call_is_of_an_attempt_of_its_task
+-- A call belongs to an attempt, a task and a version that fit.
 SELECT 'call ' || c.call_id, c.task_id
 FROM assay.calls c
 LEFT JOIN assay.annotation_tasks t ON t.task_id = c.task_id
@@ -9,12 +10,14 @@ LEFT JOIN assay.task_history h
 WHERE h.task_id IS NULL OR c.version_id IS DISTINCT FROM t.version_id
 
 -- name: one_call_per_attempt_and_pass
+-- The ledger has one call per attempt and pass.
 SELECT 'attempt ' || attempt_id || ', pass ' || pass_number, max(task_id)
 FROM assay.calls
 GROUP BY attempt_id, pass_number
 HAVING count(*) > 1
 
 -- name: taken_over_attempt_is_charged
+-- An attempt that was taken over has a call, lost or reported late.
 SELECT 'task ' || h.task_id || ', attempt ' || h.replaced_attempt_id, h.task_id
 FROM assay.task_history h
 WHERE h.move = 'take_over'
@@ -24,17 +27,20 @@ WHERE h.move = 'take_over'
         AND c.outcome IN ('outcome_unknown', 'lease_lost'))
 
 -- name: unknown_call_is_charged
+-- A call whose outcome is unknown is billed at its reserve.
 SELECT 'call ' || call_id, task_id
 FROM assay.calls
 WHERE outcome = 'outcome_unknown' AND (NOT billed OR cost IS NULL)
 
 -- name: lost_call_brings_no_result
+-- A call that came back after its lease was lost made no output.
 SELECT 'call ' || c.call_id, c.task_id
 FROM assay.calls c
 JOIN assay.annotation_outputs o ON o.task_id = c.task_id AND o.attempt_id = c.attempt_id
 WHERE c.outcome = 'lease_lost'
 
 -- name: label_comes_from_an_accepted_call
+-- A label comes from an accepted call of the attempt that finished.
 SELECT 'task ' || o.task_id, o.task_id
 FROM assay.annotation_outputs o
 LEFT JOIN assay.calls c
@@ -42,17 +48,22 @@ LEFT JOIN assay.calls c
 WHERE o.label_json IS NOT NULL AND NOT o.repaired AND c.call_id IS NULL
 
 -- name: refusal_comes_from_a_call
--- Exhausted retries and stops (class transient) need no call of the attempt that gave up.
+-- A dead letter of class contract or policy has the call that was refused.
+-- Exhausted retries (class transient) need no call of the attempt that gave up, and of withdrawn tasks none
+-- was refused.
 SELECT 'dead letter ' || d.dead_letter_id, d.task_id
 FROM assay.dead_letters d
+JOIN assay.task_history h
+    ON h.task_id = d.task_id AND h.attempt_id = d.attempt_id AND h.move = 'dead_letter'
 WHERE d.failure_class IN ('contract', 'policy')
   AND NOT EXISTS (
       SELECT FROM assay.calls c
       WHERE c.task_id = d.task_id AND c.attempt_id = d.attempt_id AND c.outcome IN ('rejected', 'failed'))
 
 -- name: each_pass_is_answered_once
--- Answers that counted: a first-pass failure survives parking and take-over, so neither pass is asked for again
--- once it was answered, unless the task was replayed or assigned to serve.
+-- No pass of a task is asked for again once its answer counted.
+-- A first-pass failure survives parking and take-over, so that holds for both passes, unless the task was
+-- replayed or assigned to serve.
 SELECT 'task ' || c.task_id || ', pass ' || c.pass_number, c.task_id
 FROM assay.calls c
 WHERE c.outcome IN ('accepted', 'rejected')
@@ -60,15 +71,18 @@ GROUP BY c.task_id, c.pass_number
 HAVING count(*) > 1
    AND count(*) > 1 + (
        SELECT count(*) FROM assay.task_history h
-       WHERE h.task_id = c.task_id AND h.to_state = 'processing' AND h.from_state IN ('quarantined', 'shadowed'))
+       WHERE h.task_id = c.task_id AND h.to_state = 'processing'
+         AND h.from_state IN ('quarantined', 'shadowed'))
 
 -- name: correction_follows_a_failure
+-- A correction was called only where the first pass had failed.
 SELECT 'call ' || c.call_id, c.task_id
 FROM assay.calls c
 JOIN assay.annotation_tasks t ON t.task_id = c.task_id
 WHERE c.pass_number = 2 AND t.first_pass_code IS NULL
 
 -- name: every_revision_has_its_event
+-- Each revision of a result, from 1 on, has its event.
 SELECT 'result ' || r.name || '/' || r.record_id, r.task_id
 FROM assay.results r
 LEFT JOIN (
@@ -80,6 +94,7 @@ LEFT JOIN (
 WHERE (e.told, e.first, e.last) IS DISTINCT FROM (r.revision::int8, 1, r.revision)
 
 -- name: events_are_in_order
+-- Events of one aggregate are queued in the order of their revisions.
 SELECT 'event ' || event_id, task_id
 FROM (
     SELECT event_id, task_id, revision,
@@ -89,12 +104,14 @@ FROM (
 WHERE revision < before
 
 -- name: event_is_told_once
+-- No event stands in the outbox twice.
 SELECT 'event ' || event_id, max(task_id)
 FROM assay.outbox_events
 GROUP BY event_id
 HAVING count(*) > 1
 
 -- name: event_id_is_derived
+-- Event ids are derived from aggregate, kind, revision and restore epoch.
 SELECT 'event ' || e.event_id, e.task_id
 FROM assay.outbox_events e
 CROSS JOIN LATERAL (
@@ -105,6 +122,7 @@ WHERE e.event_id NOT IN (
     FROM assay.instance i, generate_series(0, i.restore_epoch) AS epoch)
 
 -- name: event_tells_of_what_exists
+-- Every event tells of a result, isolated record or version that exists.
 SELECT 'event ' || e.event_id, e.task_id
 FROM assay.outbox_events e
 LEFT JOIN assay.results r ON e.aggregate_kind = 'result' AND r.name || '/' || r.record_id = e.aggregate_id
@@ -118,12 +136,14 @@ WHERE NOT coalesce(CASE e.aggregate_kind
     ELSE v.version_id IS NOT NULL END, false)
 
 -- name: event_kind_fits_the_state_told
+-- A quarantined event tells of a quarantined task, a completed one does not.
 SELECT 'event ' || event_id, task_id
 FROM assay.outbox_events
 WHERE kind IN ('completed', 'quarantined')
   AND (kind = 'quarantined') IS DISTINCT FROM (payload ->> 'state' = 'quarantined')
 
 -- name: last_event_shows_the_result
+-- The event of a result's last revision shows the annotation served.
 SELECT 'result ' || r.name || '/' || r.record_id, r.task_id
 FROM assay.results r
 JOIN assay.pipeline_versions v ON v.version_id = r.version_id
@@ -134,6 +154,7 @@ WHERE (e.task_id, e.payload ->> 'record_id', e.payload ->> 'input_version', e.pa
       IS DISTINCT FROM (r.task_id, r.record_id, r.input_version::text, v.pipeline_version)
 
 -- name: superseded_task_is_announced
+-- Every superseded task has its event.
 SELECT 'task ' || t.task_id, t.task_id
 FROM assay.annotation_tasks t
 WHERE t.state = 'superseded'
@@ -141,6 +162,7 @@ WHERE t.state = 'superseded'
       SELECT FROM assay.outbox_events e WHERE e.task_id = t.task_id AND e.kind = 'superseded')
 
 -- name: isolated_record_is_announced
+-- Every isolated record and conflict has its event.
 SELECT 'isolated ' || i.isolated_id, NULL::int8
 FROM assay.isolated_records i
 LEFT JOIN assay.outbox_events e
@@ -149,6 +171,7 @@ LEFT JOIN assay.outbox_events e
 WHERE e.outbox_id IS NULL
 
 -- name: parked_task_is_on_the_work_list
+-- A parked task is on the work list, with its due time.
 SELECT 'task ' || t.task_id, t.task_id
 FROM assay.annotation_tasks t
 LEFT JOIN assay.parked_tasks p ON p.task_id = t.task_id
@@ -156,12 +179,14 @@ WHERE t.state = 'retry_scheduled'
   AND (p.version_id, p.due_at) IS DISTINCT FROM (t.version_id, t.not_before)
 
 -- name: work_list_holds_waiting_tasks_only
+-- The work list holds parked tasks and retries under way, no others.
 SELECT 'task ' || p.task_id, p.task_id
 FROM assay.parked_tasks p
 LEFT JOIN assay.annotation_tasks t ON t.task_id = p.task_id
 WHERE NOT coalesce(t.state IN ('retry_scheduled', 'processing'), false)
 
 -- name: held_task_can_be_found
+-- A task being processed can be found by a take-over.
 -- The work list and the claim batches are all that a take-over looks at.
 SELECT 'task ' || t.task_id, t.task_id
 FROM assay.annotation_tasks t
@@ -173,6 +198,7 @@ LEFT JOIN (
 WHERE t.state = 'processing' AND found.task_id IS NULL
 
 -- name: committed_offset_has_a_destination
+-- Every offset below a checkpoint has a durable destination.
 -- Offsets of files start at 0 and have no gaps. A task that is processed again after it had settled or been
 -- parked has had its destination.
 SELECT 'source ' || c.source_id || ', offset ' || o || ', version ' || c.version_id, NULL::int8
@@ -198,6 +224,7 @@ LEFT JOIN (
 WHERE d.source_id IS NULL
 
 -- name: one_input_per_offset
+-- An offset brought one input, new or known.
 SELECT 'source ' || source_id || ', offset ' || source_offset, NULL::int8
 FROM (
     SELECT source_id, partition_no, source_offset FROM assay.inputs
@@ -208,6 +235,7 @@ GROUP BY source_id, partition_no, source_offset
 HAVING count(*) > 1
 
 -- name: duplicate_is_of_an_input
+-- A duplicate offset names an input that exists.
 SELECT 'source ' || d.source_id || ', offset ' || d.source_offset, NULL::int8
 FROM assay.source_duplicates d
 WHERE NOT EXISTS (
@@ -217,6 +245,7 @@ WHERE NOT EXISTS (
           WHERE t.record_id = d.record_id AND t.input_version = d.input_version AND t.state = 'erased')
 
 -- name: position_is_in_a_known_source
+-- Every position belongs to a registered source.
 SELECT 'source ' || p.source_id, NULL::int8
 FROM (
     SELECT source_id FROM assay.inputs UNION SELECT source_id FROM assay.isolated_records
@@ -226,6 +255,7 @@ LEFT JOIN assay.sources s ON s.source_id = p.source_id
 WHERE s.source_id IS NULL
 
 -- name: conflict_has_other_content
+-- A conflict names its identity, and its content differs from the input's.
 SELECT 'isolated ' || c.isolated_id, NULL::int8
 FROM assay.isolated_records c
 LEFT JOIN assay.inputs i ON i.record_id = c.record_id AND i.input_version = c.input_version
@@ -234,6 +264,7 @@ WHERE c.error_code = 'input_version_conflicts_with_content'
        OR c.offered_sha256 = i.input_sha256)
 
 -- name: text_is_in_the_vault
+-- The text of every input that is not erased is in the vault.
 SELECT 'input ' || i.record_id || ' version ' || i.input_version, NULL::int8
 FROM assay.inputs i
 LEFT JOIN assay_vault.texts x ON x.text_ref = i.encrypted_text_ref
@@ -243,12 +274,14 @@ WHERE (x.text_ref IS NULL OR x.subject_id IS DISTINCT FROM i.subject_id)
       WHERE t.record_id = i.record_id AND t.input_version = i.input_version AND t.state = 'erased')
 
 -- name: subject_key_is_in_the_vault
+-- A text wrapped by a subject's key has that key.
 SELECT 'text ' || x.text_ref, NULL::int8
 FROM assay_vault.texts x
 LEFT JOIN assay_vault.subject_keys s ON s.subject_id = x.subject_id
 WHERE x.subject_id IS NOT NULL AND s.subject_id IS NULL
 
 -- name: sealed_label_is_in_the_vault
+-- A sealed label is in the vault, tied to its task and text.
 SELECT 'task ' || o.task_id, o.task_id
 FROM assay.annotation_outputs o
 JOIN assay.annotation_tasks t ON t.task_id = o.task_id
@@ -257,12 +290,14 @@ WHERE o.encrypted_label_ref IS NOT NULL AND t.state <> 'erased'
   AND (l.task_id, l.text_ref) IS DISTINCT FROM (t.task_id, t.encrypted_text_ref)
 
 -- name: isolated_bytes_are_in_the_vault
+-- The bytes of isolated records are in the vault.
 SELECT 'isolated ' || i.isolated_id, NULL::int8
 FROM assay.isolated_records i
 LEFT JOIN assay_vault.raws w ON w.raw_ref = i.raw_ref
 WHERE w.raw_ref IS NULL
 
 -- name: version_is_registered_once
+-- A digest and a label name one version of a line.
 SELECT 'line ' || name || ', version ' || left(pipeline_version, 12), NULL::int8
 FROM (
     SELECT name, pipeline_version,
@@ -273,19 +308,23 @@ FROM (
 WHERE same_digest > 1 OR same_label > 1
 
 -- name: version_has_a_release
+-- Every version has its release row.
 SELECT 'version ' || v.version_id, NULL::int8
 FROM assay.pipeline_versions v
 LEFT JOIN assay.releases r ON r.version_id = v.version_id
 WHERE r.version_id IS NULL
 
 -- name: frozen_release_says_since_when
+-- A release is frozen since a time, or not frozen.
 SELECT 'version ' || version_id, NULL::int8
 FROM assay.releases
 WHERE frozen <> (frozen_at IS NOT NULL)
 
 -- name: moves_are_the_codes
-SELECT 'move ' || coalesce(l.move, c.move) || ' from ' || coalesce(nullif(coalesce(l.from_state, c.from_state), ''),
-       'nothing') || ' to ' || coalesce(l.to_state, c.to_state), NULL::int8
+-- The database's table of moves equals the code's.
+SELECT 'move ' || coalesce(l.move, c.move) || ' from '
+       || coalesce(nullif(coalesce(l.from_state, c.from_state), ''), 'nothing') || ' to '
+       || coalesce(l.to_state, c.to_state), NULL::int8
 FROM (
     SELECT coalesce(from_state::text, '') AS from_state, move::text AS move, to_state::text AS to_state
     FROM assay.legal_moves
@@ -297,6 +336,7 @@ FULL JOIN (
 WHERE l.move IS NULL OR c.move IS NULL
 
 -- name: one_instance_row
+-- The database says once what it is and how its clock runs.
 SELECT 'instance rows: ' || count(*), NULL::int8
 FROM assay.instance
 HAVING count(*) <> 1

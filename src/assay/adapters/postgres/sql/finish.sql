@@ -28,7 +28,8 @@ RETURNING version_id
 
 -- name: finish_tasks
 -- The fence. The attempt must match, an unexpired lease is not asked for: a paid result that nobody took over
--- still commits. Rows are locked in key order before the update.
+-- still commits. Rows are locked in key order before the update. The answer names attempts, not tasks: a worker
+-- that took its own task over may send both attempts at once.
 WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now),
 offered AS MATERIALIZED (
     SELECT * FROM unnest(
@@ -39,7 +40,7 @@ offered AS MATERIALIZED (
             delay_seconds, uses_attempt)
 ),
 fenced AS MATERIALIZED (
-    SELECT t.task_id, o.delay_seconds, o.error_code, o.uses_attempt, o.first_pass_code,
+    SELECT t.task_id, o.attempt_id, o.delay_seconds, o.error_code, o.uses_attempt, o.first_pass_code,
            CASE WHEN held THEN 'review_pending' ELSE o.state END AS state,
            CASE WHEN held THEN 'refer' ELSE o.move END AS move,
            CASE WHEN held THEN 'version_frozen' ELSE o.reason END AS reason,
@@ -68,7 +69,7 @@ SET state = f.state::assay.task_state,
     last_reason = f.reason
 FROM fenced f, clock
 WHERE t.task_id = f.task_id
-RETURNING t.task_id, t.state::text, t.record_id, t.input_version, t.version_id
+RETURNING f.attempt_id, t.state::text
 
 -- name: finish_outputs
 -- What the attempt produced. A replay of the same task replaces the row: there is one current output.
@@ -78,9 +79,10 @@ offered AS MATERIALIZED (
     FROM unnest(
         %(task_ids)b::int8[], %(attempt_ids)b::uuid[], %(text_refs)b::int8[], %(plain)b::text[],
         %(sealed)b::bytea[], %(confidences)b::numeric[], %(accept_ats)b::numeric[],
-        %(first_pass_codes)b::text[], %(second_pass_codes)b::text[]
+        %(first_pass_codes)b::text[], %(second_pass_codes)b::text[], %(strata)b::text[],
+        %(stratum_probabilities)b::float4[], %(stratum_selected)b::bool[]
     ) AS u (task_id, attempt_id, text_ref, plain, sealed, confidence, accept_at, first_pass_code,
-            second_pass_code)
+            second_pass_code, stratum, stratum_probability, stratum_selected)
 ),
 vaulted AS (
     INSERT INTO assay_vault.labels (label_ref, text_ref, task_id, ciphertext)
@@ -88,15 +90,17 @@ vaulted AS (
 )
 INSERT INTO assay.annotation_outputs
     (task_id, attempt_id, label_json, encrypted_label_ref, confidence, accept_at, first_pass_code,
-     second_pass_code, finished_at)
+     second_pass_code, stratum, stratum_probability, stratum_selected, finished_at)
 SELECT o.task_id, o.attempt_id, o.plain::jsonb, o.label_ref, o.confidence, o.accept_at, o.first_pass_code,
-       o.second_pass_code, clock.now
+       o.second_pass_code, o.stratum, o.stratum_probability, o.stratum_selected, clock.now
 FROM offered o, clock
 ON CONFLICT (task_id) DO UPDATE SET
     attempt_id = excluded.attempt_id, label_json = excluded.label_json,
     encrypted_label_ref = excluded.encrypted_label_ref, confidence = excluded.confidence,
     accept_at = excluded.accept_at, first_pass_code = excluded.first_pass_code,
-    second_pass_code = excluded.second_pass_code, finished_at = excluded.finished_at
+    second_pass_code = excluded.second_pass_code, stratum = excluded.stratum,
+    stratum_probability = excluded.stratum_probability, stratum_selected = excluded.stratum_selected,
+    finished_at = excluded.finished_at
 
 -- name: record_calls
 INSERT INTO assay.calls
@@ -156,14 +160,16 @@ FROM unnest(
 JOIN assay.annotation_tasks t ON t.task_id = u.task_id
 
 -- name: finish_reviews
--- Items for people: what the route refers, and what the quality draw picked among candidates (always blind).
+-- Items for people: what the route refers, and what a quality draw picked among candidates (always blind).
 INSERT INTO assay.review_items (task_id, version_id, reason, blind, created_at)
 SELECT t.task_id, t.version_id,
        CASE WHEN t.state = 'review_pending' THEN t.review_reason ELSE 'quality_pool' END,
-       t.quality_selected, t.last_moved_at
+       t.quality_selected OR o.stratum_selected, t.last_moved_at
 FROM assay.annotation_tasks t
+JOIN assay.annotation_outputs o ON o.task_id = t.task_id
 WHERE t.task_id = ANY (%(task_ids)b::int8[])
-  AND (t.state = 'review_pending' OR (t.state = 'auto_candidate' AND t.quality_selected))
+  AND (t.state = 'review_pending'
+       OR (t.state = 'auto_candidate' AND (t.quality_selected OR o.stratum_selected)))
 
 -- name: finish_results
 -- Point the line's result at the annotation, unless a newer input version or pipeline version serves already.
