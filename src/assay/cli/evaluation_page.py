@@ -12,7 +12,7 @@ from rich.text import Text
 from assay.cli.chosen import SHORT
 from assay.cli.evaluation_run import Compared
 from assay.cli.json_text import to_json
-from assay.cli.tables import NONE, console, count, shown, table
+from assay.cli.tables import NONE, console, count, put, shown, table
 from assay.domain.evaluation import Averages, Evaluation
 
 _MOST_CLASSES: Final = 100
@@ -103,7 +103,7 @@ def _show_scores(screen: Console, evaluation: Evaluation) -> None:
     screen.print(
         f"Accuracy {_figure(evaluation.accuracy)} ({evaluation.correct} of {evaluation.pairs} correct)"
     )
-    screen.print(table(None, headings, rows, right=headings[1:]))
+    put(screen, table(None, headings, rows, right=headings[1:]))
 
 
 def _averages(averages: Averages) -> list[str]:
@@ -159,7 +159,7 @@ def _show_classes(screen: Console, evaluation: Evaluation) -> None:
         ]
         for each in shown_classes
     ]
-    screen.print(table(title, headings, rows, right=headings[1:]))
+    put(screen, table(title, headings, rows, right=headings[1:]))
 
 
 def _show_confusions(screen: Console, evaluation: Evaluation) -> None:
@@ -169,4 +169,4 @@ def _show_confusions(screen: Console, evaluation: Evaluation) -> None:
     wrong.sort(key=lambda cell: -cell.count)
     rows = [[cell.gold, cell.predicted, cell.count] for cell in wrong[:_MOST_CONFUSIONS]]
     if rows:
-        screen.print(table("Most frequent confusions", ["gold", "answered", "count"], rows, right=["count"]))
+        put(screen, table("Most frequent confusions", ["gold", "answered", "count"], rows, right=["count"]))

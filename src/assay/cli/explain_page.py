@@ -124,7 +124,7 @@ def _show_annotation(screen: Console, history: AnnotationHistory, result: Row | 
         more = " (and sensitive fields, in the vault)" if task["has_sensitive"] else ""
         screen.print(f"  label {shown(to_json(plain))}{more}")
     if result is not None:
-        screen.print(f"  serving: revision {result['revision']} since {shown(result['updated_at'])}")
+        screen.print(f"  result: revision {result['revision']} since {shown(result['updated_at'])}")
     _show_rows(screen, "Moves", history.moves,
                ("at", "move", "from_state", "to_state", "reason", "actor", "attempt_id"))  # fmt: skip
     _show_rows(screen, "Calls", history.calls,
@@ -150,9 +150,8 @@ def _why(task: Row) -> list[str]:
         )
     if task["not_before"] is not None:
         lines.append(f"parked until {shown(task['not_before'])}")
-    lines.append(
-        f"model {shown(task['model'])}, attempts {task['attempts']}, commit {shown(task['code_commit'])}"
-    )
+    commit = "" if task["code_commit"] is None else f", commit {shown(task['code_commit'])}"
+    lines.append(f"model {shown(task['model'])}, attempts {task['attempts']}{commit}")
     if task["quality_selected"]:
         lines.append(f"drawn for the quality pool (probability {shown(task['quality_probability'])})")
     return lines
@@ -161,12 +160,12 @@ def _why(task: Row) -> list[str]:
 def _show_dead_letter(screen: Console, row: Row) -> None:
     kind = f", {row['kind']}" if row["kind"] else ""
     screen.print(
-        f"  Dead letter {row['dead_letter_id']} ({row['state']}): {shown(row['error_code'])}, "
+        f"\nDead letter {row['dead_letter_id']} ({row['state']}): {shown(row['error_code'])}, "
         f"{row['failure_class']}{kind}, replayed {row['replay_count']} times"
     )
     errors = row["errors"]
     for error in errors if isinstance(errors, list) else []:
-        screen.print(f"    {shown(error['path'] or '(whole response)')}: {shown(error['type'])}")
+        screen.print(f"  {shown(error['path'] or '(whole response)')}: {shown(error['type'])}")
 
 
 def _show_rows(screen: Console, title: str, rows: Sequence[Row], columns: Sequence[str]) -> None:
@@ -175,4 +174,5 @@ def _show_rows(screen: Console, title: str, rows: Sequence[Row], columns: Sequen
         return
     filled = [name for name in columns if any(row[name] is not None for row in rows)]
     right = {*_MONEY, "pass_number", "http_status", "revision"}
+    screen.print()
     screen.print(table(title, filled, [[row[name] for name in filled] for row in rows], right=right))

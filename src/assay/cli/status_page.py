@@ -11,7 +11,7 @@ from rich.text import Text
 from assay.adapters.embedded.server import ServerStatus
 from assay.adapters.postgres.status_store import Status, VersionStatus
 from assay.cli.opened import NOTHING_YET
-from assay.cli.tables import NONE, console, shown, table
+from assay.cli.tables import NONE, console, put, shown, table
 from assay.domain.lifecycle import TaskState
 
 Row = Mapping[str, object]
@@ -83,15 +83,16 @@ def _show_versions(screen: Console, versions: Sequence[VersionStatus]) -> None:
         counts = [each.counts.get(state, 0) for state in states]
         rows.append([_named(each.version), stage + frozen, sum(each.counts.values()), *counts])
     names = [state.value for state in states]
-    screen.print(
-        table("Pipeline versions", ["version", "stage", "tasks", *names], rows, right=["tasks", *names])
+    put(
+        screen,
+        table("Pipeline versions", ["version", "stage", "tasks", *names], rows, right=["tasks", *names]),
     )
 
 
 def _show_reasons(screen: Console, title: str, found: Sequence[tuple[Row, Sequence[Row]]]) -> None:
     rows = [[_named(version), row["reason"], row["count"]] for version, each in found for row in each]
     if rows:
-        screen.print(table(title, ["version", "reason", "count"], rows, right=["count"]))
+        put(screen, table(title, ["version", "reason", "count"], rows, right=["count"]))
 
 
 def _show_waiting(screen: Console, versions: Sequence[VersionStatus]) -> None:
@@ -100,7 +101,7 @@ def _show_waiting(screen: Console, versions: Sequence[VersionStatus]) -> None:
             any(v.waiting[name] for name in names)]  # fmt: skip
     if rows:
         headings = ["version", "leases held", "leases expired", "parked", "due now", "next due"]
-        screen.print(table("At work and waiting", headings, rows, right=headings[1:5]))
+        put(screen, table("At work and waiting", headings, rows, right=headings[1:5]))
 
 
 def _show_calls(screen: Console, versions: Sequence[VersionStatus]) -> None:
@@ -108,7 +109,7 @@ def _show_calls(screen: Console, versions: Sequence[VersionStatus]) -> None:
     rows = [[_named(v.version), *(v.calls[name] for name in names)] for v in versions if v.calls["calls"]]
     if rows:
         headings = ["version", "calls", "corrections", "failed", "lost", "cost", "of unknown cost"]
-        screen.print(table("Calls", headings, rows, right=headings[1:]))
+        put(screen, table("Calls", headings, rows, right=headings[1:]))
 
 
 def _show_sources(screen: Console, sources: Sequence[Row]) -> None:
@@ -128,13 +129,13 @@ def _show_sources(screen: Console, sources: Sequence[Row]) -> None:
     if rows:
         headings = ["source", "version", "records done", "first seen here", "malformed", "conflicts",
                     "seen before", "at"]  # fmt: skip
-        screen.print(table("Sources", headings, rows, right=headings[2:7]))
+        put(screen, table("Sources", headings, rows, right=headings[2:7]))
 
 
 def _show_isolated(screen: Console, isolated: Sequence[Row]) -> None:
     if isolated:
         rows = [[row["error_code"], row["error_type"], row["count"]] for row in isolated]
-        screen.print(table("Isolated", ["code", "type", "count"], rows, right=["count"]))
+        put(screen, table("Isolated", ["code", "type", "count"], rows, right=["count"]))
 
 
 def _show_database(screen: Console, status: Status, server: ServerStatus | None) -> None:

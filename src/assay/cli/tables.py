@@ -55,12 +55,18 @@ def table(
     """A table; the columns named in `right` are aligned right, for figures."""
     aligned = set(right)
     made = Table(title=None if title is None else Text(title), box=SIMPLE_HEAD, title_justify="left",
-                 title_style="bold", pad_edge=False)  # fmt: skip
+                 title_style="bold", pad_edge=False, show_edge=False)  # fmt: skip
     for name in columns:
         made.add_column(Text(name), justify="right" if name in aligned else "left", overflow="fold")
     for row in rows:
         made.add_row(*(Text(shown(value)) for value in row))
     return made
+
+
+def put(screen: Console, made: Table) -> None:
+    """Print a table and a blank line below it."""
+    screen.print(made)
+    screen.print()
 
 
 def count(number: int, one: str, many: str | None = None) -> str:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from assay.adapters.embedded.processes import Life, life_of
 
+_SHUTTING_DOWN = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Postmaster:
@@ -48,6 +50,19 @@ def system_identifier(data: Path) -> int:
     with (data / "global" / "pg_control").open("rb") as file:
         (number,) = struct.unpack("=Q", file.read(8))
     return int(number)
+
+
+def is_shutting_down(data: Path) -> bool:
+    """True while the last checkpoint of an orderly shutdown is written: the state in `global/pg_control`.
+
+    The state follows the system identifier and two version numbers of four bytes; 3 is "shutting down".
+    """
+    try:
+        with (data / "global" / "pg_control").open("rb") as file:
+            (state,) = struct.unpack("=16xI", file.read(20))
+    except FileNotFoundError:
+        return False
+    return bool(state == _SHUTTING_DOWN)
 
 
 def major_version(data: Path) -> int:

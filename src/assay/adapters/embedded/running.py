@@ -1,4 +1,4 @@
-"""A running PostgreSQL as its supervisor sees it: started as a child, or adopted."""
+"""A running PostgreSQL as its supervisor sees it: started as a child, or adopted; and how it is stopped."""
 
 from __future__ import annotations
 
@@ -6,16 +6,27 @@ import os
 import signal
 import time
 from dataclasses import dataclass
+from typing import Protocol
 
 from assay.adapters.embedded.locks import held_exclusively
-from assay.adapters.embedded.postmaster import living_postmaster
+from assay.adapters.embedded.postmaster import is_shutting_down, living_postmaster
 from assay.adapters.embedded.processes import CleanProcess, Life, life_of
 from assay.adapters.embedded.state import Places
-from assay.adapters.embedded.watch import Watch
 
 _POLL_SECONDS = 0.02
-# Fast; immediate (recovery at the next start); by force. With the seconds that each may take.
-_STOPPING = ((signal.SIGINT, 60.0), (signal.SIGQUIT, 10.0), (signal.SIGKILL, 10.0))
+# Fast; immediate (recovery at the next start, nothing is lost); by force. With the seconds each may take.
+# Fast is not waited for longer, because PostgreSQL never ends when it is asked for while it recovers from
+# a killed backend. The checkpoint of a shutdown under way may take its time.
+_STOPPING = ((signal.SIGINT, 5.0), (signal.SIGQUIT, 10.0), (signal.SIGKILL, 10.0))
+_CHECKPOINT_SECONDS = 600.0
+
+
+class Waiting(Protocol):
+    """How to wait; `signals` counts the requests to hurry."""
+
+    signals: int
+
+    def wait(self, seconds: float) -> None: ...
 
 
 @dataclass(slots=True)
@@ -34,26 +45,26 @@ class RunningServer:
         found = living_postmaster(self.places.data)
         return found is not None and found.pid == self.pid and held_exclusively(self.places.server_lock)
 
-    def stop(self, watch: Watch) -> None:
-        """Stop it, politely first. A further SIGTERM to the supervisor goes on to the next, ruder way."""
+    def stop(self, waiting: Waiting) -> None:
+        """Stop it, politely first. A request to hurry goes on to the next, ruder way."""
         for number, patience in _STOPPING:
-            if not self.lives():
-                return
-            signals = watch.signals
-            self._send(number)
-            deadline = time.monotonic() + patience
-            while self.lives() and time.monotonic() < deadline and watch.signals == signals:
-                watch.wait(_POLL_SECONDS)
+            signals = waiting.signals
+            if self.lives():
+                self._send(number)
+            started = time.monotonic()
+            while self.lives() and waiting.signals == signals:
+                waited = time.monotonic() - started
+                if waited > patience and not (
+                    is_shutting_down(self.places.data) and waited < _CHECKPOINT_SECONDS
+                ):
+                    break
+                waiting.wait(_POLL_SECONDS)
 
     def _send(self, number: signal.Signals) -> None:
-        send_to_server(self.pid, number)
-
-
-def send_to_server(pid: int, number: signal.Signals) -> None:
-    """Signal a postmaster. One that was stopped (SIGSTOP) is continued, or it would never see the signal."""
-    try:
-        os.kill(pid, number)
-        if life_of(pid) is Life.STOPPED:
-            os.kill(pid, signal.SIGCONT)
-    except ProcessLookupError:
-        return  # it ended meanwhile, which is what the signal was for
+        """One that was stopped (SIGSTOP) is continued, or it would never see the signal."""
+        try:
+            os.kill(self.pid, number)
+            if life_of(self.pid) is Life.STOPPED:
+                os.kill(self.pid, signal.SIGCONT)
+        except ProcessLookupError:
+            return  # it ended meanwhile, which is what the signal was for

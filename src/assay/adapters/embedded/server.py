@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from assay.adapters.embedded.home import find_places, make_places
 from assay.adapters.embedded.leftovers import end_leftovers
 from assay.adapters.embedded.locks import POLL_SECONDS, FileLock, held_at_all, held_exclusively
 from assay.adapters.embedded.postmaster import living_postmaster
-from assay.adapters.embedded.running import send_to_server
+from assay.adapters.embedded.running import RunningServer
 from assay.adapters.embedded.settings import ServerSettings
 from assay.adapters.embedded.starting import Progress, Startup
 from assay.adapters.embedded.state import Phase, Places, read_state
@@ -156,11 +155,10 @@ class EmbeddedServer:
             raise AssayError(
                 "The embedded database is in use by an assay command: end that one first, or force the stop."
             )
+        until = _Until(deadline, places)
         while _lives(places):
-            if time.monotonic() > deadline:
-                raise AssayError(f"The embedded database has not stopped yet: see its log, {places.log}.")
-            _ask_to_stop(places)
-            time.sleep(POLL_SECONDS)
+            _stop_a_little(places, until)
+            until.wait(POLL_SECONDS)
         places.stop_request.unlink(missing_ok=True)
         return True
 
@@ -174,16 +172,33 @@ def _lives(places: Places) -> bool:
     return held_exclusively(places.supervisor_lock) or held_exclusively(places.server_lock)
 
 
-def _ask_to_stop(places: Places) -> None:
-    """Leave word for the supervisor; a server without one gets its signal from us."""
+def _stop_a_little(places: Places, until: _Until) -> None:
+    """Leave word for the supervisor; what runs without one is stopped from here."""
     if held_exclusively(places.supervisor_lock):
         places.stop_request.touch(mode=0o600)
         return
     found = living_postmaster(places.data)
     if found is None:
         end_leftovers(places.data)
-    elif found.status != "stopping" and held_exclusively(places.server_lock):
-        send_to_server(found.pid, signal.SIGINT)
+    elif held_exclusively(places.server_lock):
+        RunningServer(places, found.pid, found.port, None).stop(until)
+
+
+class _Until:
+    """Waits in small steps up to a deadline, then raises AssayError."""
+
+    def __init__(self, deadline: float, places: Places) -> None:
+        self.signals = 0
+        self._deadline = deadline
+        self._places = places
+
+    def wait(self, seconds: float) -> None:
+        if time.monotonic() > self._deadline:
+            log = self._places.log.absolute()
+            raise AssayError(
+                f"The embedded database has not stopped yet: wait a little, or see its log, {log}."
+            )
+        time.sleep(seconds)
 
 
 def _silent(message: str) -> None:

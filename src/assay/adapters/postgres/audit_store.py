@@ -139,7 +139,7 @@ class AuditStore:
             yield f"constraint {name}", None
 
     def _migrations(self, connection: _Connection) -> Iterable[_Broken]:
-        applied = {version: rest for version, *rest in connection.execute(self._frame["applied_migrations"])}
+        applied = {version: rest for version, *rest in connection.execute(self._frame["migrations_applied"])}
         shipped = {each.version: [each.name, each.checksum] for each in migrations()}
         for version in sorted(applied.keys() | shipped.keys()):
             if applied.get(version) != shipped.get(version):

@@ -225,31 +225,43 @@ class ClaimStore:
 
     async def claim_waiting(self, most: int) -> list[ClaimedTask]:
         """Claim parked tasks that are due and tasks whose worker died, from what PostgreSQL holds."""
-        return await transact(self._pool, lambda c: self._claim_waiting(c, most))
+        offered: dict[int, UUID] = {}
+        return await transact(self._pool, lambda c: self._claim_waiting(c, most, offered))
 
-    async def _claim_waiting(self, connection: Connection, most: int) -> list[ClaimedTask]:
+    async def _claim_waiting(
+        self, connection: Connection, most: int, offered: dict[int, UUID]
+    ) -> list[ClaimedTask]:
+        if offered:
+            # A second run: the first one's commit may have gone through, and only its reply was lost.
+            names = ("task_ids", "attempt_ids")
+            rows = await self._all(connection, "waiting_recover", columns(list(offered.items()), names))
+            if rows:
+                return await self._opened(connection, rows)
         found = await self._all(
             connection, "waiting_candidates", {"version_id": self._version_id, "most": most}
         )
-        task_ids = [task_id for (task_id,) in found][:most]
-        if not task_ids:
+        offered.clear()
+        offered.update((task_id, uuid4()) for (task_id,) in found[:most])
+        if not offered:
             return []
-        rows = await self._all(
-            connection,
-            "claim_waiting",
-            self._lease_terms() | {"task_ids": task_ids, "attempt_ids": [uuid4() for _ in task_ids]},
-        )
+        terms = {"task_ids": list(offered), "attempt_ids": list(offered.values())}
+        rows = await self._all(connection, "claim_waiting", self._lease_terms() | terms)
         if not rows:
             return []
+        won = await self._opened(connection, rows)
+        await self._book(connection, won)
+        return won
+
+    async def _opened(self, connection: Connection, rows: list[tuple[Any, ...]]) -> list[ClaimedTask]:
+        """Claimed tasks with their texts out of the vault."""
         texts = await self._keys.read_texts(connection, [row[4] for row in rows])
-        won = []
+        opened = []
         for row in rows:
             key, sealed = texts[row[4]]
             sha256 = row[11]
             text = self._vault.open(key, sealed, text_aad(InputKey(row[0], row[1]), sha256)).decode()
-            won.append(_task(row, sha256, text, key))
-        await self._book(connection, won)
-        return won
+            opened.append(_task(row, sha256, text, key))
+        return opened
 
     async def tidy(self) -> int:
         """Forget finished claim batches; returns how many."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
@@ -10,7 +11,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from assay.adapters.postgres.queries import queries
-from assay.adapters.postgres.session import columns
+from assay.adapters.postgres.session import columns, hang_up
 
 
 class RenewalStore:
@@ -31,22 +32,36 @@ class RenewalStore:
         try:
             if self._connection is None:
                 self._connection = self._connect()
-            rows = self._connection.execute(self._sql, parameters).fetchall()
+            rows = self._execute(self._connection, parameters)
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             self.close()
             raise ConnectionError(type(error).__name__) from None
         return {attempt_id for _, attempt_id in rows}
 
+    def _execute(
+        self, connection: psycopg.Connection[tuple[Any, ...]], parameters: dict[str, Any]
+    ) -> list[tuple[Any, ...]]:
+        # The server's time limit does not help when its answer is swallowed on the way.
+        timer = threading.Timer(self._limit, hang_up, (connection,))
+        timer.start()
+        try:
+            return connection.execute(self._sql, parameters).fetchall()
+        finally:
+            timer.cancel()
+
+    @property
+    def _limit(self) -> float:
+        """Seconds. A renewal that hangs is worth nothing: within a third of the lease it is tried again."""
+        return max(self._lease / 3, 0.1)
+
     def _connect(self) -> psycopg.Connection[tuple[Any, ...]]:
-        # A renewal that hangs is worth nothing: it fails within a third of the lease and is tried again.
-        milliseconds = max(int(self._lease * 1000 / 3), 100)
         return psycopg.connect(
             self._url,
             autocommit=True,
             row_factory=tuple_row,
             application_name="assay renewal",
             connect_timeout=max(int(self._lease / 3), 2),
-            options=f"-c statement_timeout={milliseconds}",
+            options=f"-c statement_timeout={int(self._limit * 1000)}",
         )
 
     def close(self) -> None:

@@ -31,7 +31,7 @@ WHERE t.state = 'retry_scheduled'
 -- Versions with the definition behind the digest.
 SELECT version_id, pipeline_version, definition FROM assay.pipeline_versions ORDER BY version_id
 
--- name: applied_migrations
+-- name: migrations_applied
 -- What the database says was applied to it.
 SELECT version, name, checksum FROM public.assay_migrations ORDER BY version
 

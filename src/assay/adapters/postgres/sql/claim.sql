@@ -208,6 +208,15 @@ RETURNING t.record_id, t.input_version, t.task_id, t.attempt_id, t.encrypted_tex
           extract(epoch FROM t.last_moved_at - t.first_claimed_at)::float8, t.last_move = 'take_over',
           t.input_sha256
 
+-- name: waiting_recover
+-- Tasks that a claim_waiting of ours already holds: its commit went through, its reply was lost.
+SELECT t.record_id, t.input_version, t.task_id, t.attempt_id, t.encrypted_text_ref, t.attempts,
+       t.first_pass_code, t.quality_selected, (t.moves + 1) / 2,
+       extract(epoch FROM t.last_moved_at - t.first_claimed_at)::float8, t.last_move = 'take_over',
+       t.input_sha256
+FROM unnest(%(task_ids)b::int8[], %(attempt_ids)b::uuid[]) AS o (task_id, attempt_id)
+JOIN assay.annotation_tasks t ON t.task_id = o.task_id AND t.attempt_id = o.attempt_id
+
 -- name: read_texts
 SELECT text_ref, subject_id, kek_id, wrapped_key, ciphertext
 FROM assay_vault.texts
