@@ -15,8 +15,8 @@ def render() -> str:
     lines = [
         "# States and moves",
         "",
-        "Written by `tools/render_states.py` from `assay.domain.lifecycle`; the database holds the same table",
-        "(`legal_moves`) and refuses every other move. A task that does not exist yet has no state.",
+        "Written by `tools/render_states.py` from `assay.domain.lifecycle`; the database holds the same",
+        "table (`legal_moves`) and refuses every other move. A task that does not exist yet has no state.",
         "",
         "| state | one sentence |",
         "|---|---|",

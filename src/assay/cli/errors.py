@@ -10,6 +10,7 @@ BROKEN: Final = 1
 BAD_INPUT: Final = 2
 STOPPED: Final = 3
 INTERRUPTED: Final = 130
+READER_GONE: Final = 141
 
 
 def sentence(error: BaseException) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -17,7 +17,7 @@ def to_json(value: object) -> str:
     """JSON text on one line. Decimals are numbers, times ISO 8601, dataclasses objects."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{quoted(str(k))}: {to_json(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+    if isinstance(value, Sequence | Set) and not isinstance(value, str | bytes):
         return "[" + ", ".join(map(to_json, value)) + "]"
     if is_dataclass(value):
         return to_json({item.name: getattr(value, item.name) for item in fields(value)})

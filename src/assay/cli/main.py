@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from importlib.metadata import version
+from typing import Any
 
-import click
 import typer
+from typer.core import TyperGroup
 
-from assay.cli.errors import BROKEN, INTERRUPTED, sentence
+from assay.cli.errors import BROKEN, INTERRUPTED, READER_GONE, sentence
 from assay.cli.registry import register
 from assay.domain.failures import AssayError
 
+
+class Interrupted(AssayError):
+    """Ctrl-C outside of a run."""
+
+    exit_code = INTERRUPTED
+
+
+class _Commands(TyperGroup):
+    """Takes interrupts and gone readers before typer turns them into its own words and codes."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Interrupted("Interrupted; nothing is lost.") from None
+        except BrokenPipeError:
+            # The reader has gone; Python must not complain once more when it flushes at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(READER_GONE) from None
+
+
 app = typer.Typer(
     name="assay",
+    cls=_Commands,
     help="Turn files and streams of records into labels that a training set may trust.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -40,27 +64,16 @@ def _options(
 def main() -> None:
     """Entry point. Exit codes: 0 done, 1 an invariant or a comparison is broken, 2 bad input or settings,
     3 a configuration failure stopped the run, 130 interrupted."""
+    logging.basicConfig(level=logging.WARNING, format="assay: %(message)s")
     try:
-        result = app(standalone_mode=False)
-    except click.exceptions.Abort:
-        _leave("Interrupted; nothing is lost.", INTERRUPTED)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
+        app()
     except AssayError as error:
         _leave(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        _leave("Interrupted; nothing is lost.", INTERRUPTED)
-    except BrokenPipeError:
-        # The reader has gone; Python must not complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
     except Exception as error:
         told = sentence(error)
         if told is None or os.environ.get("ASSAY_TRACEBACK") == "1":
             raise
         _leave(told, BROKEN)
-    sys.exit(result if isinstance(result, int) else 0)
 
 
 def _leave(told: str, code: int) -> None:

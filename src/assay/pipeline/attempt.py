@@ -266,5 +266,6 @@ def _failed_call(number: int, failure: ProviderError) -> CallRecord:
         billed=failure.billed,
         request_id=failure.request_id,
         http_status=failure.status,
+        cost=None if failure.billed else Decimal(0),
         response_bytes=len(failure.partial),
     )

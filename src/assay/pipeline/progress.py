@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from assay.domain.lifecycle import TaskState
-from assay.domain.work import CallOutcome, Finish, Finished, FinishOutcome
+from assay.domain.work import Finish, Finished, FinishOutcome
 
 
 @dataclass(slots=True)
@@ -62,13 +62,13 @@ class Progress:
         if finished.state is TaskState.QUARANTINED and finish.error_code is not None:
             self.codes[finish.error_code] += 1
         for call in finish.passes.calls:
-            self.count_call(call.cost, call.outcome, correction=call.pass_number > 1)
+            self.count_call(call.cost, correction=call.pass_number > 1)
 
-    def count_call(self, cost: Decimal | None, outcome: CallOutcome, *, correction: bool) -> None:
+    def count_call(self, cost: Decimal | None, *, correction: bool) -> None:
         """Add one call to the ledger's totals."""
         self.calls += 1
         self.correction_calls += correction
         if cost is not None:
             self.cost += cost
-        elif outcome is not CallOutcome.FAILED:
+        else:
             self.cost_unknown += 1

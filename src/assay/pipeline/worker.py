@@ -1,8 +1,8 @@
 """The order of the rooms, written once: intake, claim, call and judge, route, finish, commit the offset.
 
 One asyncio loop does all but lease renewal, which has its own thread. Held tasks are bounded by
-`concurrency` plus a claim-ahead buffer, so that slots hold model calls and nothing else. Nothing is awaited
-between a paid answer and its finish but the micro-batch it shares.
+`concurrency` plus a claim-ahead buffer, so that no slot waits for a claim. A slot is taken from the call
+until its finish is durable. Nothing is awaited between a paid answer and its finish but the micro-batch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from uuid import UUID
 from assay.domain.identity import InputRecord
 from assay.domain.offsets import OffsetLedger
 from assay.domain.work import (
-    CallOutcome,
     CallRecord,
     ClaimedTask,
     Claims,
@@ -286,18 +285,25 @@ class Worker:
 
     async def _attempt(self, held: Held) -> None:
         try:
-            finish = await self._annotator.annotate(held.task, held.underway)
-        except (LeaseGone, asyncio.CancelledError) as end:
-            if isinstance(end, LeaseGone) or held.lost:
-                self._let_go(held)
-                return
-            finish = cut_off(held.task, held.underway, self._reserve)
+            finish = await self._annotate(held)
+            if finish is not None:
+                await self._finisher.put((held, finish))
         finally:
+            # Not before the finish is durable: a kill loses the answers of `concurrency` calls, no more.
             self._running.discard(held)
             if not self._stopping:
                 self._start_ready()
             self._wake.set()
-        await self._finisher.put((held, finish))
+
+    async def _annotate(self, held: Held) -> Finish | None:
+        """The attempt's finish; None when its lease is gone."""
+        try:
+            return await self._annotator.annotate(held.task, held.underway)
+        except (LeaseGone, asyncio.CancelledError) as end:
+            if isinstance(end, LeaseGone) or held.lost:
+                self._let_go(held)
+                return None
+            return cut_off(held.task, held.underway, self._reserve)
 
     def _on_lost(self, attempt_id: UUID) -> None:
         """Renewal found that somebody took over: the call is cancelled, its cost is kept if it came back."""
@@ -327,8 +333,7 @@ class Worker:
         ours = await self._ports.finishes.note_first_pass([(n.task, n.code, n.call) for n in notes])
         for note in notes:
             note.ours = note.task.task_id in ours
-            outcome = note.call.outcome if note.ours else CallOutcome.LEASE_LOST
-            self._progress.count_call(note.call.cost, outcome, correction=False)
+            self._progress.count_call(note.call.cost, correction=False)
 
     # --- finishing ------------------------------------------------------------------------------------
 
