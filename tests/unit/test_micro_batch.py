@@ -77,3 +77,22 @@ async def test_a_cancelled_put_does_not_stop_the_others() -> None:
     await second
     await batcher.stop()
     assert written == [1, 2]
+
+
+async def test_an_abort_writes_nothing_more_and_tells_everyone_who_waits() -> None:
+    started = asyncio.Event()
+    written: list[int] = []
+
+    async def write(items: Sequence[int]) -> None:
+        started.set()
+        await asyncio.Event().wait()
+        written.extend(items)
+
+    batcher = MicroBatcher(write, every=0.0, most=1)
+    batcher.start()
+    waiting = [asyncio.create_task(batcher.put(number)) for number in range(3)]
+    await started.wait()
+    batcher.abort()
+    answers = await asyncio.gather(*waiting, return_exceptions=True)
+    assert all(isinstance(answer, asyncio.CancelledError) for answer in answers)
+    assert written == []

@@ -21,13 +21,19 @@ def audit(
     Exit codes: 0 all invariants hold, 1 some are broken (a table names them), 2 bad settings.
     """
     from assay.adapters.postgres.audit_store import AuditStore
+    from assay.adapters.vault import VaultError
     from assay.app import database, open_vault
     from assay.cli.errors import BROKEN
     from assay.config import load_settings
+    from assay.domain.failures import ConfigurationError
 
     settings = load_settings()
     with database(settings, lambda told: typer.echo(told, err=True)) as url:
-        report = AuditStore(url, open_vault(settings) if deep else None).audit()
+        try:
+            report = AuditStore(url, open_vault(settings) if deep else None).audit()
+        except VaultError as error:
+            # Another key than the database's is a setting; exit code 1 is kept for what is broken.
+            raise ConfigurationError(str(error)) from None
     if as_json:
         _print_json(report)
     else:

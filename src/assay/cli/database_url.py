@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Final
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 _SECRET: Final = frozenset({"password", "sslpassword"})
 _MASK: Final = "***"
@@ -19,4 +19,5 @@ def masked(url: str) -> str:
     pairs = parse_qsl(query, keep_blank_values=True)
     if any(name in _SECRET for name, _ in pairs):
         query = urlencode([(name, _MASK if name in _SECRET else value) for name, value in pairs], safe="*/")
-    return urlunsplit(parts._replace(netloc=f"{userinfo}{at}{host}", query=query))
+    # Put together by hand: urlunsplit writes an empty host as no host.
+    return f"{parts.scheme}://{userinfo}{at}{host}{parts.path}" + (f"?{query}" if query else "")

@@ -36,7 +36,7 @@ def register(
 
 @pipeline_app.command("list")
 def list_versions(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only this pipeline.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only this pipeline.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print them as one JSON array.")] = False,
 ) -> None:
     """List registered versions, oldest first."""

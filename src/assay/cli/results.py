@@ -21,9 +21,7 @@ class ResultFormat(StrEnum):
 def results(
     target: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[PIPELINE.py | NAME]", help="A file (its current version) or a pipeline's name."
-        ),
+        typer.Argument(metavar="PIPELINE.py|NAME", help="A file (its current version) or a pipeline's name."),
     ] = None,
     *,
     version: Annotated[

@@ -16,6 +16,7 @@ from assay.adapters.files.mapping import parse_mapping
 from assay.adapters.files.source import open_source
 from assay.adapters.pipeline_file import load_pipeline
 from assay.adapters.providers.factory import make_model
+from assay.adapters.postgres.version_store import VersionStore
 from assay.adapters.providers.transport import Deadlines
 from assay.app import (
     DEFAULT_CONCURRENCY,
@@ -74,7 +75,13 @@ def execute(options: RunOptions) -> int:
         if new:
             say(f"Registered {pipeline.name} version {pipeline.version[:12]}.")
         vault = open_vault(settings)
-        return asyncio.run(_run(options, pipeline, model, RunSetup(url, vault, version_id)))
+        code = asyncio.run(_run(options, pipeline, model, RunSetup(url, vault, version_id)))
+        for version, count in VersionStore(url).left_behind(pipeline.name, version_id).items():
+            say(
+                f"{count} records are still waiting under version {version} of {pipeline.name}; "
+                "run that version again to finish them."
+            )
+        return code
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ def status(
         return
     with existing_database(settings) as url:
         found = StatusStore(url).read()
-        server = None if settings.database_url else EmbeddedServer(settings.project).status()
+    # Asked when this command uses it no more.
+    server = None if settings.database_url else EmbeddedServer(settings.project).status()
     if as_json:
         typer.echo(to_json(as_object(found, server)))
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -17,7 +18,7 @@ from assay.domain.definition import Pipeline
 from assay.domain.failures import FailureClass, ProviderError, TransientProviderError
 from assay.domain.lifecycle import TaskState
 from assay.domain.prompt import messages
-from assay.domain.rejection import Rejected
+from assay.domain.rejection import Rejected, RejectionCode
 from assay.domain.retry import GiveUp, RetryPolicy, decide_retry
 from assay.domain.route import decide
 from assay.domain.sealing import label_aad
@@ -35,6 +36,8 @@ from assay.domain.work import (
     refer,
 )
 from assay.ports import ModelPort, ModelRequest, ModelResponse, Probe, VaultPort
+
+log: Final = logging.getLogger("assay.worker")
 
 FIRST: Final = 1
 CORRECTION: Final = 2
@@ -186,6 +189,8 @@ class Annotator:
         return Label(accepted.plain_json, sealed, accepted.confidence)
 
     def _refused(self, task: ClaimedTask, rejected: Rejected, passes: Passes) -> Finish:
+        if rejected.code is RejectionCode.UNEXPECTED_PARSE_ERROR:
+            log.error("unexpected_parse_error: a defect of a rule or of assay; task %s", task.task_id)
         errors = tuple((error.path, error.type) for error in rejected.errors)
         evidence = Evidence(FailureClass.CONTRACT, rejected.kind.value, errors)
         return dead_letter(task, rejected.code.value, evidence, passes)

@@ -40,23 +40,44 @@ class MicroBatcher(Generic[In]):
         self._runner.cancel()
         await asyncio.gather(self._runner, return_exceptions=True)
 
+    def abort(self) -> None:
+        """End at once: nothing more is written, and everyone who waits is told."""
+        if self._runner is not None:
+            self._runner.cancel()
+        while not self._queue.empty():
+            _, done = self._queue.get_nowait()
+            if not done.done():
+                done.cancel()
+
     async def _run(self) -> None:
         while True:
             batch = [await self._queue.get()]
             if self._queue.qsize() < self._most:
-                await asyncio.sleep(self._every)
+                await self._collect(batch[0][1])
             while len(batch) < self._most and not self._queue.empty():
                 batch.append(self._queue.get_nowait())
             await self._flush(batch)
 
+    async def _collect(self, first: asyncio.Future[None]) -> None:
+        try:
+            await asyncio.sleep(self._every)
+        except asyncio.CancelledError:
+            first.cancel()
+            raise
+
     async def _flush(self, batch: list[tuple[In, asyncio.Future[None]]]) -> None:
         items = [item for item, _ in batch]
-        (failure,) = await asyncio.gather(self._write(items), return_exceptions=True)
-        for _, done in batch:
-            self._queue.task_done()
-            if done.done():
-                continue
-            if failure is None:
-                done.set_result(None)
-            else:
-                done.set_exception(failure)
+        failure: BaseException | None = asyncio.CancelledError()
+        try:
+            (failure,) = await asyncio.gather(self._write(items), return_exceptions=True)
+        finally:
+            for _, done in batch:
+                self._queue.task_done()
+                if done.done():
+                    continue
+                if failure is None:
+                    done.set_result(None)
+                elif isinstance(failure, asyncio.CancelledError):
+                    done.cancel()
+                else:
+                    done.set_exception(failure)

@@ -98,6 +98,7 @@ class Worker:
         self._wake = asyncio.Event()
         self._stopping = False
         self._failure: BaseException | None = None
+        self._source_failure: Exception | None = None
         self._last_poll = float("-inf")
         self._parked: tuple[float | None, int] = (None, 0)
         self._finisher: MicroBatcher[tuple[Held, Finish]] = MicroBatcher(
@@ -134,26 +135,46 @@ class Worker:
         self._finisher.start()
         self._noter.start()
         background = [
-            asyncio.create_task(self._guard(intake.run()), name="intake"),
+            asyncio.create_task(self._read(intake), name="intake"),
             asyncio.create_task(self._guard(self._commit_regularly()), name="commit"),
         ]
         try:
             await self._dispatch()
             if self._failure is None:
                 await self._drain()
+        except BaseException as failure:
+            self._fail(failure)
+            raise
         finally:
-            for each in background:
-                each.cancel()
-            await asyncio.gather(*background, return_exceptions=True)
-            await self._finisher.stop()
-            await self._noter.stop()
+            await self._wind_up(background)
             await renewal.stop()
         if self._failure is not None:
             raise self._failure
         await self._commit()
         await self._ports.claims.tidy()
+        if self._source_failure is not None:
+            raise self._source_failure
         return RunResult(drained=self._stopping and self._annotator.stopped is None,
                          stopped=self._annotator.stopped)  # fmt: skip
+
+    async def _read(self, intake: Intake) -> None:
+        """Run the intake. A source that gives out ends the run gracefully: what was claimed is finished."""
+        (ended,) = await asyncio.gather(intake.run(), return_exceptions=True)
+        if isinstance(ended, Exception):
+            self._source_failure = ended
+            self.request_stop()
+
+    async def _wind_up(self, background: Sequence[asyncio.Task[None]]) -> None:
+        """End everything that runs beside the dispatcher. After a failure nothing more is written."""
+        runners = [held.runner for held in self._running if held.runner is not None]
+        for task in (*background, *(runners if self._failure is not None else ())):
+            task.cancel()
+        for batcher in (self._finisher, self._noter):
+            if self._failure is not None:
+                batcher.abort()
+            else:
+                await batcher.stop()
+        await asyncio.gather(*background, *runners, return_exceptions=True)
 
     def _offers_of(self, queue: asyncio.Queue[list[InputRecord] | None]) -> Offers:
         return Offers(queue, again_seconds=self._limits.poll_seconds, max_deferred=self._limits.max_parked)
@@ -214,8 +235,9 @@ class Worker:
         now = asyncio.get_running_loop().time()
         if now - self._last_poll < self._limits.poll_seconds:
             return 0
-        self._last_poll = now
         tasks = await self._ports.claims.claim_waiting(room)
+        # As many as fit: more may be due, and the next free slots need not wait for them.
+        self._last_poll = now if len(tasks) < room else float("-inf")
         self._parked = await self._ports.claims.next_due()
         self._progress.waiting = self._parked[1]
         if tasks:
@@ -300,6 +322,8 @@ class Worker:
         try:
             return await self._annotator.annotate(held.task, held.underway)
         except (LeaseGone, asyncio.CancelledError) as end:
+            if self._failure is not None:
+                return None
             if isinstance(end, LeaseGone) or held.lost:
                 self._let_go(held)
                 return None

@@ -52,7 +52,7 @@ def _existing(project: Path) -> Path | None:
     home = server_home()
     if home is None:
         return project / ".assay" / "postgres"
-    token = _read_token(project)
+    token = read_token(project)
     return None if token is None else home / "projects" / _name(project, token)
 
 
@@ -83,7 +83,7 @@ def _make(project: Path) -> Path:
     _folder(folder, _PASSABLE if is_root() else _PRIVATE)
     marker = folder / "project"
     if not marker.exists():
-        write_private(marker, f"{os.fsencode(project).decode('utf-8', 'backslashreplace')}\n")
+        write_private(marker, f"{project}\n")
     return folder
 
 
@@ -134,23 +134,33 @@ def _token_file(project: Path) -> Path:
     return project / ".assay" / "server-token"
 
 
-def _read_token(project: Path) -> str | None:
+def project_of(folder: Path) -> Path | None:
+    """The project whose server's state lies in `folder`; None when that is not known."""
+    try:
+        text = (folder / "project").read_text("utf-8", "surrogateescape")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return Path(text.removesuffix("\n"))
+
+
+def read_token(project: Path) -> str | None:
+    """The token in a project that names its database outside of it; None where there is none."""
     try:
         text = _token_file(project).read_text("utf-8").strip()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     return text if len(text) == _TOKEN_LENGTH and text.isalnum() else None
 
 
 def _token(project: Path) -> str:
     """The token in the project, made where missing; two that come at once agree on one."""
-    found = _read_token(project)
+    found = read_token(project)
     if found is not None:
         return found
     _project_folder(project)
     with FileLock(_token_file(project)) as lock:
         lock.acquire()
-        found = _read_token(project)
+        found = read_token(project)
         if found is None:
             found = secrets.token_hex(_TOKEN_LENGTH // 2)
             os.pwrite(lock.fileno(), f"{found}\n".encode(), 0)

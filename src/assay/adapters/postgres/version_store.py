@@ -130,6 +130,14 @@ class VersionStore:
             )
         return FoundVersion(*rows[0])
 
+    def left_behind(self, name: str, version_id: int) -> dict[str, int]:
+        """Unfinished tasks of other versions of the line, by label or digest."""
+        with self._connect() as connection:
+            rows = connection.execute(
+                self._sql["left_behind"], {"name": name, "version_id": version_id}
+            ).fetchall()
+        return {label or digest[:12]: count for digest, label, count in rows}
+
     def freeze(self, version_id: int, *, reason: str, actor: str) -> bool:
         """Stop promotion: once this returns, no task of the version becomes auto_candidate.
 

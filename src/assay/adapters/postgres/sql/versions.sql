@@ -38,3 +38,23 @@ WHERE (v.name = %(name)s OR %(name)s::text IS NULL)
   AND (v.label = %(reference)s
        OR (%(reference)s ~ '^[0-9a-f]{6,64}$' AND starts_with(v.pipeline_version, %(reference)s)))
 ORDER BY v.version_id
+
+-- name: left_behind
+-- Work of other versions of this line that only a run of theirs will finish: parked, or left by a dead worker.
+WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now),
+left_over AS (
+    SELECT p.version_id FROM assay.parked_tasks p
+    UNION ALL
+    SELECT t.version_id
+    FROM assay.claim_batches b
+    CROSS JOIN clock
+    CROSS JOIN LATERAL unnest(b.task_ids) AS member (task_id)
+    JOIN assay.annotation_tasks t ON t.task_id = member.task_id
+    WHERE t.state = 'processing' AND t.lease_until < clock.now
+)
+SELECT v.pipeline_version, v.label, count(*)
+FROM left_over l
+JOIN assay.pipeline_versions v ON v.version_id = l.version_id
+WHERE v.name = %(name)s AND v.version_id <> %(version_id)s
+GROUP BY v.version_id, v.pipeline_version, v.label
+ORDER BY v.version_id
