@@ -18,7 +18,13 @@ from assay.adapters.postgres.migrate import migrate
 
 # Before any adapter is made: the model transport refuses every host but this machine.
 os.environ["ASSAY_ONLY_LOOPBACK"] = "1"
-for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ASSAY_MODEL_API_KEY", "ASSAY_DATABASE_URL", "ASSAY_CRASH"):
+for name in (
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "ASSAY_MODEL_API_KEY",
+    "ASSAY_DATABASE_URL",
+    "ASSAY_CRASH",
+):
     os.environ.pop(name, None)
 
 _ROOT = Path(__file__).resolve().parents[1]
@@ -66,7 +72,9 @@ def db_url(server_url: str, template_database: str) -> Iterator[str]:
     name = f"test_{secrets.token_hex(6)}"
     _administer(
         server_url,
-        sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template_database)),
+        sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
+            sql.Identifier(name), sql.Identifier(template_database)
+        ),
     )
     yield database_url(server_url, name)
     _administer(server_url, sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
@@ -74,8 +82,10 @@ def db_url(server_url: str, template_database: str) -> Iterator[str]:
 
 def database_url(server_url: str, name: str) -> str:
     """The same server, another database."""
-    return psycopg.conninfo.make_conninfo(server_url, dbname=name) if "://" not in server_url else _swap(
-        server_url, name
+    return (
+        psycopg.conninfo.make_conninfo(server_url, dbname=name)
+        if "://" not in server_url
+        else _swap(server_url, name)
     )
 
 

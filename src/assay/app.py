@@ -161,7 +161,7 @@ async def run_pipeline(
     try:
         source_id = await sources.register(
             kind="file", name=plan.source.name, mapping=plan.mapping,
-            fingerprint=plan.source.fingerprint or f"stream:{uuid4().hex}",
+            fingerprint=plan.source.fingerprint or f"stream:{uuid4().hex}", total=plan.source.total,
         )  # fmt: skip
         start = await sources.checkpoint(source_id)
         progress.skipped, progress.total = start, plan.source.total

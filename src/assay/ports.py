@@ -163,7 +163,9 @@ class FinishPort(Protocol):
 class SourceStorePort(Protocol):
     """Checkpoints and isolation of one source."""
 
-    async def register(self, *, kind: str, name: str, fingerprint: str, mapping: str) -> int: ...
+    async def register(
+        self, *, kind: str, name: str, fingerprint: str, mapping: str, total: int | None = None
+    ) -> int: ...
 
     async def checkpoint(self, source_id: int, partition: int = 0) -> int: ...
 

@@ -159,6 +159,11 @@ async def _line(pool: Pool, vault: Vault, name: str, version_id: int, file: str 
 async def _settled(line: Line) -> None:
     await line.accept(line.record("accepted"))
     await line.accept(line.record("pool"), pool=True)
+    (drawn,) = await line.claim(line.record("category"))
+    finish = line.accepted(drawn)
+    assert finish.label is not None
+    label = replace(finish.label, stratum="billing", stratum_probability=0.1, stratum_selected=True)
+    await line.finish(replace(finish, label=label))
     await line.refer(line.record("referred"))
     await line.refuse(line.record("dead"))
     await line.accept(line.record("subject", subject_id="person-1"))
@@ -272,7 +277,9 @@ async def _by_hand(url: str, pool: Pool, vault: Vault, main: Line) -> None:
     await line.claim(line.record("shadow"), line.record("erased"))
     with psycopg.connect(url) as connection:
 
-        def move(record: str, move: str, state: str, code: str | None = None, reason: str | None = None) -> int:
+        def move(
+            record: str, move: str, state: str, code: str | None = None, reason: str | None = None
+        ) -> int:
             terms = {"record": record, "move": move, "state": state, "code": code, "reason": reason}
             return int(connection.execute(_MOVE, terms).fetchall()[0][0])
 
@@ -289,9 +296,10 @@ async def _by_hand(url: str, pool: Pool, vault: Vault, main: Line) -> None:
                 (move(record, verdict, "review_pending", reason="second look"), line.version_id),
             )
         connection.execute(
-            "INSERT INTO assay.dead_letters (task_id, attempt_id, version_id, error_code, failure_class, errors, "
-            "attempts, first_attempt_at, last_attempt_at) SELECT task_id, attempt_id, %s, 'withdrawn', 'policy', "
-            "'[]', 1, finished_at, finished_at FROM assay.annotation_outputs WHERE task_id = %s",
+            "INSERT INTO assay.dead_letters (task_id, attempt_id, version_id, error_code, failure_class, "
+            "errors, attempts, first_attempt_at, last_attempt_at) "
+            "SELECT task_id, attempt_id, %s, 'withdrawn', 'policy', '[]', 1, finished_at, finished_at "
+            "FROM assay.annotation_outputs WHERE task_id = %s",
             (line.version_id, move("withdrawn", "withdraw", "quarantined", code="withdrawn")),
         )
         connection.execute(

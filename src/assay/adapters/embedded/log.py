@@ -11,7 +11,8 @@ from typing import IO
 from assay.adapters.embedded.state import Places
 
 _TAIL = 8_192
-_PREFIX = re.compile(r"^\S+ \S+ UTC \[\d+\] ")
+_FULL_DISK_BYTES = 1_000_000
+_PREFIX = re.compile(r"^.*UTC \[\d+\] ")
 
 
 def open_log(places: Places) -> IO[bytes]:
@@ -61,8 +62,9 @@ def last_words(log: Path, since: int = 0) -> str:
 
 def failure_sentence(places: Places, words: str) -> str:
     """One sentence about a server that did not start; `words` are its log's last."""
-    free = shutil.disk_usage(places.folder).free // 1_000_000
+    full = shutil.disk_usage(places.folder).free < _FULL_DISK_BYTES
+    reason = "its disk is full" if full else words.rstrip(".")
     return (
-        f"The embedded database could not start ({words.rstrip('.')}; {free} MB are free on its disk): "
-        f"mend that, see {places.log.absolute()}, or set ASSAY_DATABASE_URL to a server of your own."
+        f"The embedded database could not start ({reason}): mend that, see {places.log.absolute()}, "
+        "or set ASSAY_DATABASE_URL to a server of your own."
     )

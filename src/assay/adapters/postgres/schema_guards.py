@@ -60,7 +60,9 @@ _CONSTRAINTS: Final[dict[str, tuple[str, ...]]] = {
         "source_checkpoints_source_id_fkey", "source_checkpoints_version_id_fkey",
     ),
     "assay.source_duplicates": ("source_duplicates_pkey",),
-    "assay.sources": ("sources_kind_name_fingerprint_mapping_key", "sources_pkey"),
+    "assay.sources": (
+        "sources_kind_name_fingerprint_mapping_key", "sources_pkey", "sources_total_check",
+    ),
     "assay.task_history": ("task_history_pkey",),
     "assay_vault.labels": ("labels_pkey",),
     "assay_vault.raws": ("raws_pkey",),

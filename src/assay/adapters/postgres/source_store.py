@@ -21,9 +21,12 @@ class SourceStore:
         self._version_id = version_id
         self._sql = queries("sources")
 
-    async def register(self, *, kind: str, name: str, fingerprint: str, mapping: str) -> int:
-        """The id of this content under this name and mapping."""
-        parameters = {"kind": kind, "name": name, "fingerprint": fingerprint, "mapping": mapping}
+    async def register(
+        self, *, kind: str, name: str, fingerprint: str, mapping: str, total: int | None = None
+    ) -> int:
+        """The id of this content under this name and mapping; `total` is its number of records, if known."""
+        parameters = {"kind": kind, "name": name, "fingerprint": fingerprint, "mapping": mapping,
+                      "total": total}  # fmt: skip
         rows = await transact(self._pool, lambda c: self._all(c, "register_source", parameters))
         return int(rows[0][0])
 

@@ -109,6 +109,7 @@ CREATE TABLE assay.sources (
     name          text COLLATE "C" NOT NULL,
     fingerprint   text COLLATE "C" NOT NULL,
     mapping       text COLLATE "C" NOT NULL,
+    total         bigint CHECK (total >= 0),
     first_read_at timestamptz NOT NULL,
     UNIQUE (kind, name, fingerprint, mapping)
 );

@@ -35,9 +35,11 @@ BEGIN
     JOIN after a USING (task_id)
     LEFT JOIN assay.legal_moves l
         ON l.from_state = b.state AND l.move = a.last_move AND l.to_state = a.state
-    WHERE (a.record_id, a.input_version, a.version_id, a.quality_probability, a.quality_selected)
+    WHERE (a.record_id, a.input_version, a.version_id, a.input_sha256, a.encrypted_text_ref,
+           a.quality_probability, a.quality_selected)
           IS DISTINCT FROM
-          (b.record_id, b.input_version, b.version_id, b.quality_probability, b.quality_selected)
+          (b.record_id, b.input_version, b.version_id, b.input_sha256, b.encrypted_text_ref,
+           b.quality_probability, b.quality_selected)
        OR (a.moves = b.moves AND (a.state <> b.state OR a.attempt_id IS DISTINCT FROM b.attempt_id))
        OR (a.moves <> b.moves AND (a.moves <> b.moves + 1 OR l.move IS NULL))
     LIMIT 1;

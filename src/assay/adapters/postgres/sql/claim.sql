@@ -152,6 +152,7 @@ ORDER BY u.subject_id COLLATE "C"
 ON CONFLICT (subject_id) DO NOTHING
 
 -- name: read_subject_keys
+-- Wrapped keys of subjects.
 SELECT subject_id, kek_id, wrapped_key FROM assay_vault.subject_keys
 WHERE subject_id = ANY (%(subject_ids)b::text[])
 
@@ -218,6 +219,7 @@ FROM unnest(%(task_ids)b::int8[], %(attempt_ids)b::uuid[]) AS o (task_id, attemp
 JOIN assay.annotation_tasks t ON t.task_id = o.task_id AND t.attempt_id = o.attempt_id
 
 -- name: read_texts
+-- Sealed texts with the wrapped keys that open them.
 SELECT text_ref, subject_id, kek_id, wrapped_key, ciphertext
 FROM assay_vault.texts
 WHERE text_ref = ANY (%(text_refs)b::int8[])

@@ -1,6 +1,7 @@
 -- The whole history of one record, without its text. Reads only.
 
 -- name: explain_inputs
+-- The input versions of a record, with where each came from.
 SELECT i.input_version, encode(i.input_sha256, 'hex') AS input_sha256, s.name AS source, s.kind AS source_kind,
        i.partition_no AS partition, i.source_offset AS offset, i.source_line AS line, i.first_seen_at,
        i.document_type, i.customer, i.subject_id, i.language, i.sensitivity, i.jurisdiction,
@@ -22,6 +23,7 @@ ORDER BY d.seen_at, d.source_id, d.source_offset
 LIMIT 100
 
 -- name: explain_annotations
+-- The annotations of a record, each with its current output.
 SELECT t.task_id, v.name AS pipeline, v.pipeline_version, v.label AS version_label, v.code_commit,
        v.definition ->> 'model' AS model, v.definition -> 'contract' AS contract, t.input_version,
        t.state::text AS state, t.attempts, t.attempt_id, t.lease_until, t.not_before, t.first_pass_code,
@@ -38,6 +40,7 @@ WHERE t.record_id = %(record_id)s::text
 ORDER BY v.name, t.input_version, t.version_id
 
 -- name: explain_moves
+-- Every move of the record's tasks, in order.
 SELECT task_id, at, move::text AS move, from_state::text AS from_state, to_state::text AS to_state,
        attempt_id, replaced_attempt_id, actor, reason
 FROM assay.task_history
@@ -45,6 +48,7 @@ WHERE task_id = ANY (%(task_ids)s::int8[])
 ORDER BY history_id
 
 -- name: explain_calls
+-- Every call for the record's tasks, lost ones included.
 SELECT task_id, recorded_at, attempt_id, pass_number, outcome, code, http_status, finish_reason, model,
        request_id, input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost, billed, latency_ms,
        response_bytes
@@ -53,6 +57,7 @@ WHERE task_id = ANY (%(task_ids)s::int8[])
 ORDER BY call_id
 
 -- name: explain_dead_letters
+-- The dead letters of the record's tasks.
 SELECT task_id, dead_letter_id, error_code, failure_class, kind, errors, first_pass_code, confidence,
        accept_at, attempts, first_attempt_at, last_attempt_at, state, owner, replay_count, replay_policy,
        due_at, expires_at, resolved_by
@@ -61,12 +66,14 @@ WHERE task_id = ANY (%(task_ids)s::int8[])
 ORDER BY dead_letter_id
 
 -- name: explain_reviews
+-- The review items of the record's tasks.
 SELECT task_id, review_id, reason, blind, state, created_at
 FROM assay.review_items
 WHERE task_id = ANY (%(task_ids)s::int8[])
 ORDER BY review_id
 
 -- name: explain_results
+-- What downstream sees of the record, per line.
 SELECT r.name AS pipeline, r.task_id, r.input_version, v.pipeline_version, v.label AS version_label,
        r.revision, r.updated_at
 FROM assay.results r
@@ -75,6 +82,7 @@ WHERE r.record_id = %(record_id)s::text AND r.name = ANY (%(names)s::text[])
 ORDER BY r.name
 
 -- name: explain_events
+-- The events of the record, in order.
 SELECT event_id, aggregate_kind, aggregate_id, kind, revision, task_id, created_at, published_at
 FROM assay.outbox_events
 WHERE (aggregate_kind = 'result' AND aggregate_id = ANY (%(result_ids)s::text[]))

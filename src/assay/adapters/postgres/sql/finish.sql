@@ -10,6 +10,7 @@ SELECT pg_advisory_xact_lock_shared(%(lock_class)b::int4, u.version_id)
 FROM (SELECT version_id FROM unnest(%(version_ids)b::int4[]) AS v (version_id) ORDER BY version_id) AS u
 
 -- name: freeze_lock_version
+-- The version's lock, alone: waits for finishes under way, holds back new ones.
 SELECT pg_advisory_xact_lock(%(lock_class)b::int4, %(version_id)b::int4)
 
 -- name: freeze_version
@@ -21,6 +22,7 @@ WHERE version_id = %(version_id)b::int4 AND NOT frozen
 RETURNING version_id
 
 -- name: unfreeze_version
+-- Run after freeze_lock_version in the same transaction: promotion is allowed again.
 UPDATE assay.releases
 SET frozen = false, frozen_at = NULL, frozen_reason = NULL, frozen_by = NULL
 WHERE version_id = %(version_id)b::int4 AND frozen
@@ -103,6 +105,7 @@ ON CONFLICT (task_id) DO UPDATE SET
     finished_at = excluded.finished_at
 
 -- name: record_calls
+-- Calls of attempts that finish now.
 INSERT INTO assay.calls
     (task_id, attempt_id, version_id, pass_number, outcome, code, billed, model, request_id, http_status,
      finish_reason, input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost, latency_ms,
@@ -148,6 +151,7 @@ WHERE c.task_id = u.task_id AND c.attempt_id = u.attempt_id AND c.pass_number = 
   AND c.outcome = 'outcome_unknown'
 
 -- name: finish_dead_letters
+-- The evidence of what was refused for good.
 INSERT INTO assay.dead_letters
     (task_id, attempt_id, version_id, error_code, failure_class, kind, errors, first_pass_code, confidence,
      accept_at, attempts, first_attempt_at, last_attempt_at)
@@ -269,6 +273,7 @@ ORDER BY t.task_id
 ON CONFLICT (task_id) DO UPDATE SET due_at = excluded.due_at
 
 -- name: finish_unparked
+-- Settled tasks leave the work list.
 DELETE FROM assay.parked_tasks WHERE task_id = ANY (%(task_ids)b::int8[])
 
 -- name: finish_proven

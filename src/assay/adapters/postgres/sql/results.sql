@@ -40,6 +40,7 @@ LEFT JOIN assay.dead_letters d
 ORDER BY t.record_id, t.input_version DESC
 
 -- name: count_annotated
+-- How many records a version has annotated, and one of them.
 SELECT count(DISTINCT t.record_id), min(t.record_id)
 FROM assay.annotation_tasks t
 WHERE t.version_id = %(version_id)s::int4

@@ -1,12 +1,14 @@
 -- Sources, their checkpoints, and what was isolated from them.
 
 -- name: register_source
-INSERT INTO assay.sources (kind, name, fingerprint, mapping, first_read_at)
-VALUES (%(kind)s, %(name)s, %(fingerprint)s, %(mapping)s, assay.assay_now())
+-- A content under a name and mapping is one source, however often it is read.
+INSERT INTO assay.sources (kind, name, fingerprint, mapping, total, first_read_at)
+VALUES (%(kind)s, %(name)s, %(fingerprint)s, %(mapping)s, %(total)s, assay.assay_now())
 ON CONFLICT (kind, name, fingerprint, mapping) DO UPDATE SET kind = excluded.kind
 RETURNING source_id
 
 -- name: read_checkpoint
+-- How far a version has come in a partition.
 SELECT committed_offset FROM assay.source_checkpoints
 WHERE source_id = %(source_id)s AND version_id = %(version_id)s AND partition_no = %(partition)s
 

@@ -1,6 +1,7 @@
 -- How things stand: figures of the whole database, sliced by pipeline version. Reads only.
 
 -- name: status_versions
+-- Versions with their stage.
 SELECT v.version_id, v.name AS pipeline, v.pipeline_version, v.label AS version_label,
        v.definition ->> 'model' AS model, v.registered_at, r.stage, r.share, r.frozen, r.frozen_at,
        r.frozen_reason, r.frozen_by
@@ -9,6 +10,7 @@ LEFT JOIN assay.releases r USING (version_id)
 ORDER BY v.name, v.version_id
 
 -- name: status_states
+-- Tasks by version and state.
 SELECT version_id, state::text AS state, count(*) AS count
 FROM assay.annotation_tasks
 GROUP BY version_id, state
@@ -28,6 +30,7 @@ WHERE t.state IN ('processing', 'retry_scheduled')
 GROUP BY t.version_id
 
 -- name: status_dead_letters
+-- Open dead letters by version and code.
 SELECT version_id, error_code AS reason, count(*) AS count
 FROM assay.dead_letters
 WHERE state IN ('open', 'assigned', 'replaying')
@@ -35,6 +38,7 @@ GROUP BY version_id, error_code
 ORDER BY version_id, count(*) DESC, error_code
 
 -- name: status_reviews
+-- Open review items by version and reason.
 SELECT version_id, reason, count(*) AS count
 FROM assay.review_items
 WHERE state = 'open'
@@ -42,6 +46,7 @@ GROUP BY version_id, reason
 ORDER BY version_id, count(*) DESC, reason
 
 -- name: status_calls
+-- Calls and cost by version and outcome.
 SELECT version_id, count(*) AS calls, count(*) FILTER (WHERE pass_number = 2) AS corrections,
        count(*) FILTER (WHERE outcome = 'failed') AS failed,
        count(*) FILTER (WHERE outcome IN ('outcome_unknown', 'lease_lost')) AS lost,
@@ -52,7 +57,7 @@ GROUP BY version_id
 -- name: status_sources
 -- Per source, version and partition: how far it has come. `inputs` first came from this source.
 SELECT s.source_id, s.name AS source, s.kind, left(s.fingerprint, 12) AS fingerprint, s.mapping,
-       s.first_read_at, v.name AS pipeline, v.pipeline_version, v.label AS version_label,
+       s.total, s.first_read_at, v.name AS pipeline, v.pipeline_version, v.label AS version_label,
        c.partition_no AS partition, c.committed_offset, c.updated_at, coalesce(i.inputs, 0) AS inputs,
        coalesce(x.malformed, 0) AS malformed, coalesce(x.conflicts, 0) AS conflicts,
        coalesce(d.duplicates, 0) AS duplicates
@@ -71,6 +76,7 @@ LEFT JOIN (
 ORDER BY s.source_id, v.name, c.version_id, c.partition_no
 
 -- name: status_isolated
+-- Open isolated records by code and type.
 SELECT error_code, error_type, count(*) AS count
 FROM assay.isolated_records
 WHERE state = 'open'
@@ -78,22 +84,27 @@ GROUP BY error_code, error_type
 ORDER BY count(*) DESC, error_code, error_type
 
 -- name: status_outbox
+-- How many events wait to be published, and since when.
 SELECT count(*) FILTER (WHERE published_at IS NULL) AS unpublished,
        min(created_at) FILTER (WHERE published_at IS NULL) AS oldest_unpublished,
        count(*) AS events
 FROM assay.outbox_events
 
 -- name: status_database
+-- What this database is, its size and its clock.
 SELECT current_database()::text AS name, pg_database_size(current_database()) AS bytes,
        current_setting('server_version') AS server_version, i.kind, i.restore_epoch, i.created_at,
        assay.assay_now() AS now
 FROM assay.instance i
 
 -- name: status_results
+-- Results by line.
 SELECT name AS pipeline, count(*) AS results FROM assay.results GROUP BY name ORDER BY name
 
 -- name: applied_migrations
+-- Migrations that were applied here.
 SELECT version, name, applied_at FROM public.assay_migrations ORDER BY version
 
 -- name: has_migrations
+-- Whether anything was ever migrated here.
 SELECT to_regclass('public.assay_migrations') IS NOT NULL AS there

@@ -10,19 +10,24 @@ ON CONFLICT (name, pipeline_version) DO NOTHING
 RETURNING version_id
 
 -- name: register_release
+-- Every version has a release row from its registration on.
 INSERT INTO assay.releases (version_id) VALUES (%(version_id)s) ON CONFLICT DO NOTHING
 
 -- name: find_version
+-- A version by its digest.
 SELECT version_id, label FROM assay.pipeline_versions
 WHERE name = %(name)s AND pipeline_version = %(pipeline_version)s
 
 -- name: find_label
+-- The digest that carries a label.
 SELECT pipeline_version FROM assay.pipeline_versions WHERE name = %(name)s AND label = %(label)s
 
 -- name: name_version
+-- Give a version its label, once.
 UPDATE assay.pipeline_versions SET label = %(label)s WHERE version_id = %(version_id)s AND label IS NULL
 
 -- name: list_versions
+-- Versions of one line, or of all, in the order of their registration.
 SELECT v.version_id, v.name, v.pipeline_version, v.label, v.code_commit, v.registered_at,
        v.definition ->> 'model' AS model, r.stage, r.frozen
 FROM assay.pipeline_versions v
