@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from hypothesis import HealthCheck, settings
 from psycopg import sql
 
 from assay.adapters.embedded.server import EmbeddedServer
@@ -27,7 +30,16 @@ for name in (
 ):
     os.environ.pop(name, None)
 
-_ROOT = Path(__file__).resolve().parents[1]
+# One server for the run and its workers, which inherit the variable.
+if "ASSAY_TEST_SERVER" not in os.environ:
+    os.environ["ASSAY_TEST_SERVER"] = tempfile.mkdtemp(prefix="assay-test-server-")
+    os.environ["ASSAY_TEST_SERVER_OWNER"] = str(os.getpid())
+
+# Shared machines are slow at times; a test is no stopwatch. Examples are the same in every run of a commit.
+settings.register_profile(
+    "house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("house")
 
 
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
@@ -40,18 +52,23 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
 
 
 @pytest.fixture(scope="session")
-def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server_url() -> Iterator[str]:
     """URL of a server: ASSAY_TEST_DATABASE_URL, or one embedded server for the whole test run."""
     if given := os.environ.get("ASSAY_TEST_DATABASE_URL"):
         yield given
         return
-    shared = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        shared = shared.parent
-    project = shared / "server"
-    project.mkdir(exist_ok=True)
-    with EmbeddedServer(project).acquire() as lease:
+    with EmbeddedServer(Path(os.environ["ASSAY_TEST_SERVER"])).acquire() as lease:
         yield lease.url
+
+
+def pytest_sessionfinish() -> None:
+    """The server goes with the test run that made it; its workers have given their leases back by now."""
+    if os.environ["ASSAY_TEST_SERVER_OWNER"] != str(os.getpid()):
+        return
+    project = Path(os.environ["ASSAY_TEST_SERVER"])
+    if (project / ".assay").is_dir():
+        EmbeddedServer(project).remove()
+    shutil.rmtree(project)
 
 
 @pytest.fixture(scope="session")
@@ -82,11 +99,7 @@ def db_url(server_url: str, template_database: str) -> Iterator[str]:
 
 def database_url(server_url: str, name: str) -> str:
     """The same server, another database."""
-    return (
-        psycopg.conninfo.make_conninfo(server_url, dbname=name)
-        if "://" not in server_url
-        else _swap(server_url, name)
-    )
+    return _swap(server_url, name)
 
 
 def _swap(url: str, name: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import select
 import shutil
 import signal
 import subprocess
@@ -30,12 +31,14 @@ from assay.adapters.embedded.state import Places
 
 IS_ROOT = os.geteuid() == 0
 PEOPLE = ("root", "ordinary") if IS_ROOT else ("ordinary",)
+# For what does not depend on who runs the server. The rest is tried with everyone.
+ordinary_only = pytest.mark.parametrize("anyone", ["ordinary"], indirect=True)
 
 _CLIENT = """
 import dataclasses, json, os, resource, subprocess, sys
 from pathlib import Path
 import psycopg
-from assay.adapters.embedded import EmbeddedServer, ServerSettings
+from assay.adapters.embedded import EmbeddedServer, ServerSettings, abandoned_databases
 from assay.domain.failures import AssayError
 
 def say(**values):
@@ -73,6 +76,12 @@ def children_ended():
 
 def stop(force=False):
     return server.stop(30, force=force)
+
+def abandoned(remove=False):
+    found = abandoned_databases()
+    for database in found if remove else ():
+        database.remove()
+    return [str(database.project) for database in found]
 
 def remove():
     server.remove()
@@ -145,6 +154,11 @@ class Client:
             if text.startswith(beginning):
                 return
         raise AssertionError(f"the client ended with status {self.process.wait()}")
+
+    def says_something_within(self, seconds: float) -> bool:
+        """Whether another line arrives in time."""
+        assert self.process.stdout is not None
+        return bool(select.select([self.process.stdout], [], [], seconds)[0])
 
     def ask(self, verb: str, *rest: object) -> Any:
         self.tell(verb, *rest)

@@ -72,3 +72,21 @@ def db_stop(
         )
     stopped = EmbeddedServer(settings.project).stop(force=force)
     typer.echo("The embedded server is stopped." if stopped else "The embedded server was not running.")
+
+
+@db_app.command("prune")
+def db_prune(
+    yes: Annotated[bool, typer.Option("--yes", help="Delete them; without it they are only listed.")] = False,
+) -> None:
+    """List (or delete) embedded databases kept outside of projects whose project is gone."""
+    from assay.adapters.embedded import abandoned_databases
+
+    found = abandoned_databases()
+    for database in found:
+        if yes:
+            database.remove()
+        typer.echo(f"{'Deleted' if yes else 'Abandoned'}: {database.folder} (of {database.project})")
+    if not found:
+        typer.echo("No database is without its project.")
+    elif not yes:
+        typer.echo("A project on a disk that is not mounted looks gone too. Delete them with --yes.")

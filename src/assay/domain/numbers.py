@@ -14,6 +14,9 @@ _SAFE_INTEGER: Final = 2**53
 # No double needs more digits than this to be written exactly; longer literals are not read as numbers.
 _MAX_LITERAL: Final = 1100
 _MAX_INTEGER_DIGITS: Final = 310
+# The smallest double is 5e-324. Only a zero can be written with an exponent far beyond that and still be a
+# double; databases (PostgreSQL's numeric) and decimal types refuse such a zero.
+_MAX_ZERO_EXPONENT: Final = 400
 
 
 def is_whole(literal: str) -> bool:
@@ -33,19 +36,27 @@ def _judge_long(literal: str, findings: Findings) -> Invalid:
 def read_float(literal: str, findings: Findings) -> float | Invalid:
     """The double nearest to the literal.
 
-    Refused: beyond the range of doubles, not zero but read as zero, and integers that a double cannot hold
-    exactly (one parser keeps them, another rounds).
+    Refused: beyond the range of doubles, not zero but read as zero, a zero with an exponent that is not
+    storable, and integers that a double cannot hold exactly (one parser keeps them, another rounds).
     """
     if len(literal) > _MAX_LITERAL:
         return _judge_long(literal, findings)
     value = float(literal)
     if value in (float("inf"), float("-inf")):
         return findings.wrong_value(BEYOND)
-    if value == 0 and any(digit in "123456789" for digit in literal.lower().partition("e")[0]):
+    if value == 0 and not _is_storable_zero(literal):
         return findings.wrong_value(DIFFERS)
     if abs(value) >= _SAFE_INTEGER and is_whole(literal) and int(value) != int(literal):
         return findings.wrong_value(DIFFERS)
     return value
+
+
+def _is_storable_zero(literal: str) -> bool:
+    """Whether a literal that reads as zero says zero, with an exponent that every reader takes."""
+    digits, _, exponent = literal.lower().partition("e")
+    return (
+        not any(digit in "123456789" for digit in digits) and abs(int(exponent or "0")) <= _MAX_ZERO_EXPONENT
+    )
 
 
 def read_integer(literal: str, findings: Findings) -> int | Invalid:

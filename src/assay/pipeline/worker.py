@@ -21,15 +21,11 @@ from assay.domain.offsets import OffsetLedger
 from assay.domain.work import (
     CallRecord,
     ClaimedTask,
-    Claims,
     Finish,
     FinishOutcome,
-    Isolation,
-    NotWon,
-    Offer,
-    Verdict,
 )
 from assay.pipeline.attempt import Annotator, LeaseGone, NoteFirstPass, Stopped, cut_off
+from assay.pipeline.claiming import Claiming, Taken
 from assay.pipeline.held import Held, HeldTasks, Renewal
 from assay.pipeline.intake import Intake
 from assay.pipeline.limits import WorkerLimits
@@ -99,8 +95,6 @@ class Worker:
         self._stopping = False
         self._failure: BaseException | None = None
         self._source_failure: Exception | None = None
-        self._last_poll = float("-inf")
-        self._parked: tuple[float | None, int] = (None, 0)
         self._finisher: MicroBatcher[tuple[Held, Finish]] = MicroBatcher(
             self._write_finishes, every=limits.finish_every_seconds, most=limits.batch
         )
@@ -127,6 +121,10 @@ class Worker:
             on_ready=self._wake.set,
         )  # fmt: skip
         self._offers = self._offers_of(intake.queue)
+        claiming = Claiming(
+            self._ports.claims, self._ports.sources, self._limits, self._progress, source_id=source_id,
+            offers=self._offers, draw=self._draw, done=self._done, probe=self._probe,
+        )  # fmt: skip
         renewal = Renewal(
             self._held, self._ports.renewal, lease_seconds=self._limits.lease_seconds,
             on_lost=self._on_lost, probe=self._probe,
@@ -139,7 +137,7 @@ class Worker:
             asyncio.create_task(self._guard(self._commit_regularly()), name="commit"),
         ]
         try:
-            await self._dispatch()
+            await self._dispatch(claiming)
             if self._failure is None:
                 await self._drain()
         except BaseException as failure:
@@ -191,7 +189,7 @@ class Worker:
         self._failure = self._failure or failure
         self._wake.set()
 
-    async def _dispatch(self) -> None:
+    async def _dispatch(self, claiming: Claiming) -> None:
         """Claim and start work until there is nothing left to do, or a stop."""
         while self._failure is None:
             if self._annotator.stopped is not None:
@@ -200,88 +198,24 @@ class Worker:
                 return
             self._wake.clear()
             self._start_ready()
-            if await self._claim_some():
+            taken, tried = await claiming.some(len(self._held))
+            if self._take(taken) or tried:
                 continue
-            if await self._is_over():
+            if await self._is_over(claiming):
                 return
             await self._sleep_until_something_happens()
 
-    async def _claim_some(self) -> bool:
-        """Claim if a worthwhile number of tasks fits; True when anything was won."""
-        ahead = max(self._limits.concurrency, 1)
-        room = self._limits.concurrency + ahead - len(self._held)
-        if room < ahead // 2 + 1 and len(self._held) > 0:
-            return False
-        room = min(room, self._limits.batch)
-        # Parked and abandoned work gets up to half of the room first: a long source must not starve it.
-        waiting = await self._claim_waiting(max(room // 2, 1))
-        offered = await self._claim_offers(max(room - waiting, 1))
-        return waiting > 0 or offered
-
-    async def _claim_offers(self, room: int) -> bool:
-        # Backpressure: while much is parked, nothing new enters.
-        records = self._offers.take(room, fresh=self._parked[1] < self._limits.max_parked)
-        if not records:
-            return False
-        self._probe("before_claim")
-        offers = [Offer(record, *self._draw(record)) for record in records]
-        claims = await self._ports.claims.claim(self._source_id, offers)
-        self._probe("after_claim")
-        await self._settle_not_won(claims)
-        self._take([Held(task, record) for record, task in claims.won])
-        return True
-
-    async def _claim_waiting(self, room: int) -> int:
-        now = asyncio.get_running_loop().time()
-        if now - self._last_poll < self._limits.poll_seconds:
-            return 0
-        tasks = await self._ports.claims.claim_waiting(room)
-        # As many as fit: more may be due, and the next free slots need not wait for them.
-        self._last_poll = now if len(tasks) < room else float("-inf")
-        self._parked = await self._ports.claims.next_due()
-        self._progress.waiting = self._parked[1]
-        if tasks:
-            self._probe("after_claim")
-        self._take([Held(task, None) for task in tasks])
-        return len(tasks)
-
-    def _take(self, held: Sequence[Held]) -> None:
+    def _take(self, taken: Sequence[Taken]) -> bool:
+        held = [Held(task, record) for task, record in taken]
         self._held.add(held)
         self._ready.extend(held)
-        self._progress.claimed += len(held)
-        self._progress.taken_over += sum(each.task.taken_over for each in held)
+        return bool(held)
 
-    async def _settle_not_won(self, claims: Claims) -> None:
-        conflicts = [found for found in claims.not_won if found.verdict is Verdict.CONFLICT]
-        if conflicts:
-            await self._isolate_conflicts(conflicts)
-        for found in claims.not_won:
-            if found.verdict is Verdict.IN_PROGRESS:
-                self._offers.defer(found.record, found.wait_seconds)
-                continue
-            if found.verdict is not Verdict.CONFLICT:
-                self._progress.settled_before += 1
-            self._done(found.record)
-
-    async def _isolate_conflicts(self, conflicts: Sequence[NotWon]) -> None:
-        self._probe("before_isolation")
-        isolations = [Isolation.of_conflict(found.record) for found in conflicts]
-        await self._ports.sources.isolate(self._source_id, isolations)
-        self._probe("after_isolation")
-        self._progress.conflicts += len(conflicts)
-        for found in conflicts:
-            log.error(
-                "input_version_conflicts_with_content: record %s version %s is isolated",
-                found.record.record_id, found.record.input_version,
-            )  # fmt: skip
-
-    async def _is_over(self) -> bool:
+    async def _is_over(self, claiming: Claiming) -> bool:
         if len(self._held) > 0 or not self._offers.over:
             return False
         # Tasks of this run, or of earlier ones, may be parked: the run ends when they are settled too.
-        self._parked = await self._ports.claims.next_due()
-        self._progress.waiting = self._parked[1]
-        return self._parked[0] is None
+        return await claiming.nothing_parked()
 
     async def _sleep_until_something_happens(self) -> None:
         now = asyncio.get_running_loop().time()

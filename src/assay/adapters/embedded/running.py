@@ -45,9 +45,9 @@ class RunningServer:
         found = living_postmaster(self.places.data)
         return found is not None and found.pid == self.pid and held_exclusively(self.places.server_lock)
 
-    def stop(self, waiting: Waiting) -> None:
-        """Stop it, politely first. A request to hurry goes on to the next, ruder way."""
-        for number, patience in _STOPPING:
+    def stop(self, waiting: Waiting, *, rudely: bool = False) -> None:
+        """Stop it, politely first unless `rudely`. A request to hurry goes on to the next, ruder way."""
+        for number, patience in _STOPPING[1 if rudely else 0 :]:
             signals = waiting.signals
             if self.lives():
                 self._send(number)

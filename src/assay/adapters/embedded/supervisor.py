@@ -67,7 +67,7 @@ class Supervisor:
             self._until_it_ends(server)
         except StopAsked:
             self._note(Phase.STOPPING, server.port)
-            server.stop(self._watch)
+            server.stop(self._watch, rudely=folder_gone(self._places))
             raise
         if not held_at_all(self._places.clients_lock):
             return False
@@ -105,7 +105,7 @@ class Supervisor:
 
     def _note(self, phase: Phase, port: int, message: str = "") -> None:
         self._state = replace(self._state, phase=phase, port=port, message=message)
-        if not folder_gone():
+        if not folder_gone(self._places):
             write_state(self._places, self._state)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import select
 import signal
-from pathlib import Path
 from types import FrameType
 
 from assay.adapters.embedded.state import Places
@@ -41,7 +40,7 @@ class Watch:
     def tick(self, seconds: float) -> None:
         """Wait; raise StopAsked when a signal or `stop` asked for the end, or the state folder is gone."""
         self.wait(seconds)
-        if self.signals or self._places.stop_request.exists() or folder_gone():
+        if self.signals or self._places.stop_request.exists() or folder_gone(self._places):
             raise StopAsked
 
     def _asked(self, number: int, frame: FrameType | None) -> None:
@@ -51,10 +50,6 @@ class Watch:
         """The wakeup is the whole effect."""
 
 
-def folder_gone() -> bool:
-    """True when the working directory, the supervisor's state folder, was removed."""
-    try:
-        Path.cwd()
-    except FileNotFoundError:
-        return True
-    return False
+def folder_gone(places: Places) -> bool:
+    """True when the state folder was removed, or is being removed: nothing may be written into it then."""
+    return not places.state.exists()

@@ -1,0 +1,121 @@
+"""Taking work: from the offers, and from what PostgreSQL holds parked or abandoned."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from assay.domain.identity import InputRecord
+from assay.domain.work import ClaimedTask, Claims, Isolation, NotWon, Offer, Verdict
+from assay.pipeline.limits import WorkerLimits
+from assay.pipeline.offers import Offers
+from assay.pipeline.progress import Progress
+from assay.ports import ClaimPort, Probe, SourceStorePort
+
+log: Final = logging.getLogger("assay.worker")
+
+# A claimed task, and the record of the source that it belongs to (None: it came from PostgreSQL).
+Taken = tuple[ClaimedTask, InputRecord | None]
+
+
+class Claiming:
+    """Claims in worthwhile batches. `done` is told of records that need nothing more."""
+
+    def __init__(
+        self,
+        claims: ClaimPort,
+        sources: SourceStorePort,
+        limits: WorkerLimits,
+        progress: Progress,
+        *,
+        source_id: int,
+        offers: Offers,
+        draw: Callable[[InputRecord], tuple[float, bool]],
+        done: Callable[[InputRecord], None],
+        probe: Probe,
+    ) -> None:
+        self._claims = claims
+        self._sources = sources
+        self._limits = limits
+        self._progress = progress
+        self._source_id = source_id
+        self._offers = offers
+        self._draw = draw
+        self._done = done
+        self._probe = probe
+        self._last_poll = float("-inf")
+        self._parked = 0
+
+    async def some(self, held: int) -> tuple[list[Taken], bool]:
+        """What was won, given how many tasks are held; the flag says whether anything was tried.
+
+        Nothing is tried while less than half of the claim-ahead buffer is free: batches stay batches.
+        """
+        ahead = self._limits.concurrency
+        room = self._limits.concurrency + ahead - held
+        if room < ahead // 2 + 1 and held > 0:
+            return [], False
+        room = min(room, self._limits.batch)
+        # Parked and abandoned work gets up to half of the room first: a long source must not starve it.
+        waiting = await self._claim_waiting(max(room // 2, 1))
+        offered, tried = await self._claim_offers(max(room - len(waiting), 1))
+        taken = [*waiting, *offered]
+        self._progress.claimed += len(taken)
+        self._progress.taken_over += sum(task.taken_over for task, _ in taken)
+        return taken, tried or bool(waiting)
+
+    async def _claim_offers(self, room: int) -> tuple[list[Taken], bool]:
+        # Backpressure: while much is parked, nothing new enters.
+        records = self._offers.take(room, fresh=self._parked < self._limits.max_parked)
+        if not records:
+            return [], False
+        self._probe("before_claim")
+        offers = [Offer(record, *self._draw(record)) for record in records]
+        claims = await self._claims.claim(self._source_id, offers)
+        self._probe("after_claim")
+        await self._settle_not_won(claims)
+        return [(task, record) for record, task in claims.won], True
+
+    async def _claim_waiting(self, room: int) -> list[Taken]:
+        now = asyncio.get_running_loop().time()
+        if now - self._last_poll < self._limits.poll_seconds:
+            return []
+        tasks = await self._claims.claim_waiting(room)
+        # As many as fit: more may be due, and the next free slots need not wait for them.
+        self._last_poll = now if len(tasks) < room else float("-inf")
+        await self.nothing_parked()
+        if tasks:
+            self._probe("after_claim")
+        return [(task, None) for task in tasks]
+
+    async def nothing_parked(self) -> bool:
+        """Whether no task of the version is parked, due or not."""
+        due, self._parked = await self._claims.next_due()
+        self._progress.waiting = self._parked
+        return due is None
+
+    async def _settle_not_won(self, claims: Claims) -> None:
+        conflicts = [found for found in claims.not_won if found.verdict is Verdict.CONFLICT]
+        if conflicts:
+            await self._isolate_conflicts(conflicts)
+        for found in claims.not_won:
+            if found.verdict is Verdict.IN_PROGRESS:
+                self._offers.defer(found.record, found.wait_seconds)
+                continue
+            if found.verdict is not Verdict.CONFLICT:
+                self._progress.settled_before += 1
+            self._done(found.record)
+
+    async def _isolate_conflicts(self, conflicts: Sequence[NotWon]) -> None:
+        self._probe("before_isolation")
+        isolations = [Isolation.of_conflict(found.record) for found in conflicts]
+        await self._sources.isolate(self._source_id, isolations)
+        self._probe("after_isolation")
+        self._progress.conflicts += len(conflicts)
+        for found in conflicts:
+            log.error(
+                "input_version_conflicts_with_content: record %s version %s is isolated",
+                found.record.record_id, found.record.input_version,
+            )  # fmt: skip
