@@ -41,6 +41,9 @@ def run(
     lease: Annotated[
         float, typer.Option(min=1, help="Seconds after which a dead worker's tasks are taken over.")
     ] = 90.0,
+    drain: Annotated[
+        float, typer.Option(min=0, help="Seconds that a graceful stop waits for calls in flight.")
+    ] = 30.0,
     model: Annotated[
         str | None, typer.Option(help="Another model than the file names; makes another version.")
     ] = None,
@@ -67,7 +70,7 @@ def run(
 
     options = RunOptions(
         pipeline=pipeline, input_file=input_file, maps=tuple(maps or ()), input_format=input_format.value,
-        source_name=source_name, limit=limit, concurrency=concurrency, lease=lease, model=model,
+        source_name=source_name, limit=limit, concurrency=concurrency, lease=lease, drain=drain, model=model,
         base_url=base_url, max_invalid=max_invalid, dry_run=dry_run, as_json=as_json, quiet=quiet,
         folder=Path(pipeline.partition(":")[0]).resolve().parent,
     )  # fmt: skip

@@ -24,7 +24,7 @@ from assay.app import (
     RECORDED_CONCURRENCY,
     RunPlan,
     database,
-    open_vault,
+    open_vault_to_write,
     register_version,
     run_pipeline,
 )
@@ -53,6 +53,7 @@ class RunOptions:
     limit: int | None = None
     concurrency: int | None = None
     lease: float = 90.0
+    drain: float = 30.0
     model: str | None = None
     base_url: str | None = None
     max_invalid: float = 0.5
@@ -72,10 +73,10 @@ def execute(options: RunOptions) -> int:
     model = build_model(pipeline, options.folder, options.base_url, settings)
     say = _tell if not options.quiet else _nothing
     with database(settings, say) as url:
+        vault = open_vault_to_write(settings, url)
         version_id, new = register_version(url, pipeline, options.folder)
         if new:
             say(f"Registered {pipeline.name} version {pipeline.version[:12]}.")
-        vault = open_vault(settings)
         code = asyncio.run(_run(options, pipeline, model, RunSetup(url, vault, version_id)))
         for version, count in VersionStore(url).left_behind(pipeline.name, version_id).items():
             say(
@@ -129,6 +130,7 @@ async def _run(options: RunOptions, pipeline: Pipeline, model: ModelPort, setup:
     limits = WorkerLimits(
         concurrency=options.concurrency or (RECORDED_CONCURRENCY if recorded else DEFAULT_CONCURRENCY),
         lease_seconds=options.lease,
+        drain_seconds=options.drain,
         call_timeout_seconds=pipeline.call_timeout_seconds,
         max_invalid_share=options.max_invalid,
     )

@@ -31,6 +31,8 @@ class WorkerLimits:
     def __post_init__(self) -> None:
         if self.concurrency < 1 or self.batch < 1:
             raise ConfigurationError("Concurrency and batch are 1 or more.")
-        for name in ("lease_seconds", "call_timeout_seconds", "drain_seconds", "poll_seconds"):
+        for name in ("lease_seconds", "call_timeout_seconds", "poll_seconds"):
             if getattr(self, name) <= 0:
                 raise ConfigurationError(f"{name} must be more than 0 seconds.")
+        if self.drain_seconds < 0:
+            raise ConfigurationError("drain_seconds must be 0 seconds or more.")
