@@ -21,7 +21,7 @@ from assay.adapters.postgres.renewal_store import RenewalStore
 from assay.adapters.postgres.session import make_pool
 from assay.adapters.postgres.source_store import SourceStore
 from assay.adapters.postgres.version_store import VersionStore
-from assay.adapters.vault import Vault, load_kek
+from assay.adapters.vault import Vault, WrongVaultKey, load_kek
 from assay.config import Settings
 from assay.domain.contract import plan_of
 from assay.domain.definition import Pipeline
@@ -64,6 +64,16 @@ def database(settings: Settings, say: Callable[[str], None] | None = None) -> It
 def open_vault(settings: Settings) -> Vault:
     """The vault under the key that the settings name."""
     return Vault(load_kek(settings.environment, settings.vault_key_file))
+
+
+def open_vault_to_write(settings: Settings, url: str) -> Vault:
+    """The vault for new records. Raises `WrongVaultKey` where the database was written with another key:
+    what is sealed under two keys can be read with neither."""
+    vault = open_vault(settings)
+    other = VersionStore(url).other_vault_key(vault.kek_id)
+    if other is not None:
+        raise WrongVaultKey(other, vault.kek_id)
+    return vault
 
 
 def register_version(url: str, pipeline: Pipeline, folder: Path) -> tuple[int, bool]:

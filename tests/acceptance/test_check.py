@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -99,6 +100,20 @@ def test_no_response_at_all(contract: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
+def test_a_byte_order_mark_of_the_input_is_no_part_of_a_response(contract: str) -> None:
+    done = check(contract, stdin=b"\xef\xbb\xbf" + lines(GOOD, "\ufeff" + GOOD))
+    assert (done.returncode, codes(done)) == (0, [None, "json_invalid"])
+
+
+def test_closed_standard_streams_are_no_crash(contract: str) -> None:
+    for closed in ("<&-", ">&-"):
+        command = f"{shlex.join([*COMMAND, contract])} {closed}"
+        done = subprocess.run(
+            ["/bin/sh", "-c", command], input=lines(GOOD), capture_output=True, check=False, timeout=60
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
 def test_a_line_that_is_not_a_json_string_loses_nothing(contract: str) -> None:
     stdin = (
         lines(GOOD)
@@ -114,7 +129,7 @@ def test_a_line_that_is_not_a_json_string_loses_nothing(contract: str) -> None:
     assert done.returncode == 2
     assert codes(done) == [None, None]
     told = done.stderr.decode().splitlines()
-    assert [line.split()[1] for line in told] == ["2", "3", "4", "5", "6"]
+    assert [line.split()[1] for line in told] == ["2", "4", "5", "6"]
     assert "billing" not in done.stderr.decode()
 
 

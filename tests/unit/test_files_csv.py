@@ -143,6 +143,7 @@ async def test_mapped_columns_and_empty_attributes(tmp_path: Path) -> None:
         ("id,text\n1,a\n".encode("utf-16"), {}, "save it as UTF-8"),
         (b'id,"text\n1,a\n', {}, "not a CSV header"),
         (b'{"text": "a"}\n', {}, "no column text"),
+        (b"id;text\n1;hello\n", {}, "not separated by commas"),
     ],
 )
 async def test_a_file_that_cannot_be_labelled_says_what_to_do(

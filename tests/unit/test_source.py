@@ -119,3 +119,21 @@ def test_functions_of_a_file_beside_it_count_too(tmp_path: Path) -> None:
     start, end = BASE.index("def near"), BASE.index("def step")
     found = sources(tmp_path, BASE[:start] + "from beside_sums import near\n\n" + BASE[end:])
     assert found["near"] == "def near(a, b):\n    return a == b"
+
+
+def test_what_a_rule_names_through_a_module_counts_if_the_module_is_the_pipelines_own(tmp_path: Path) -> None:
+    installed = tmp_path / ".venv" / "site-packages"
+    installed.mkdir(parents=True)
+    (tmp_path / "beside_near.py").write_text(
+        "EDGE = 2\n\ndef near(a, b):\n    return abs(a - b) < EDGE\n", encoding="utf-8"
+    )
+    (installed / "bought_near.py").write_text("def near(a, b):\n    return True\n", encoding="utf-8")
+    imports = f"import enum, math, sys, beside_near\nsys.path.append({str(installed)!r})\nimport bought_near"
+    text = BASE.replace("import enum", imports, 1)
+    text = text.replace(
+        "return near(", "return math.pi and bought_near.near(1, 2) and beside_near.EDGE and beside_near.near("
+    )
+    found = sources(tmp_path, text)
+    assert found["beside_near.near"] == "def near(a, b):\n    return abs(a - b) < EDGE"
+    assert (found["beside_near.EDGE"], found["EDGE"]) == ("2", "2")
+    assert not [name for name in found if name.startswith(("math", "bought_near"))]

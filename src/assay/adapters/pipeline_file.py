@@ -7,6 +7,7 @@ import itertools
 import sys
 import traceback
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -92,7 +93,9 @@ def _run(path: Path) -> Mapping[str, object]:
         sys.path.append(folder)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        # Standard output is for results: what the file prints goes beside it.
+        with redirect_stdout(sys.stderr):
+            spec.loader.exec_module(module)
     except _FILE_FAILURES as error:
         del sys.modules[name]
         raise ConfigurationError(_sentence(path, full, error)) from error

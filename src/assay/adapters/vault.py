@@ -29,6 +29,16 @@ class VaultError(AssayError):
     """Sealed bytes did not open: another key, or bytes that belong to something else."""
 
 
+class WrongVaultKey(VaultError, ConfigurationError):
+    """The database was written with another key-encryption key: a setting, nothing is broken."""
+
+    def __init__(self, written_with: str, given: str) -> None:
+        super().__init__(
+            f"This database was written with vault key {written_with}, the one given is {given}; "
+            "set ASSAY_VAULT_KEY or ASSAY_VAULT_KEY_FILE to the right one."
+        )
+
+
 class Vault:
     """Seals and opens under one key-encryption key. `kek_id` names the key without telling it."""
 
@@ -55,10 +65,7 @@ class Vault:
     def unwrap(self, wrapped: bytes, kek_id: str, subject_key: bytes | None = None) -> bytes:
         """The key inside; raises `VaultError` when it was wrapped under another key."""
         if subject_key is None and kek_id != self.kek_id:
-            raise VaultError(
-                f"This database was written with vault key {kek_id}, the one given is {self.kek_id}; "
-                "set ASSAY_VAULT_KEY or ASSAY_VAULT_KEY_FILE to the right one."
-            )
+            raise WrongVaultKey(kek_id, self.kek_id)
         wrapper = self._kek if subject_key is None else AESGCM(subject_key)
         return _decrypt(wrapper, wrapped, b"key")
 

@@ -21,19 +21,13 @@ def audit(
     Exit codes: 0 all invariants hold, 1 some are broken (a table names them), 2 bad settings.
     """
     from assay.adapters.postgres.audit_store import AuditStore
-    from assay.adapters.vault import VaultError
     from assay.app import database, open_vault
     from assay.cli.errors import BROKEN
     from assay.config import load_settings
-    from assay.domain.failures import ConfigurationError
 
     settings = load_settings()
     with database(settings, lambda told: typer.echo(told, err=True)) as url:
-        try:
-            report = AuditStore(url, open_vault(settings) if deep else None).audit()
-        except VaultError as error:
-            # Another key than the database's is a setting; exit code 1 is kept for what is broken.
-            raise ConfigurationError(str(error)) from None
+        report = AuditStore(url, open_vault(settings) if deep else None).audit()
     if as_json:
         _print_json(report)
     else:
@@ -62,13 +56,12 @@ def _shown(finding: Finding) -> dict[str, object]:
 
 
 def _print_report(report: AuditReport) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    from assay.cli.tables import console
     from assay.domain.audit import NOTES, by_name
 
-    console = Console()
     over = f"{report.tasks:,} tasks, {report.inputs:,} inputs and {report.events:,} events"
     if report.clean:
         typer.echo(f"{report.checked} invariants hold over {over}.")
@@ -80,6 +73,6 @@ def _print_report(report: AuditReport) -> None:
             rule = by_name(each.invariant)
             name = Text.assemble((each.invariant, "bold"), "\n", rule.meaning)
             table.add_row(name, f"{each.count:,}", Text("\n".join(each.sample)), rule.remedy)
-        console.print(table)
+        console().print(table)
     for each in report.notes:
         typer.echo(f"Note: {each.count:,} {NOTES[each.invariant]} ({', '.join(each.sample)}).")

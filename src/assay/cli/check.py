@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -85,9 +86,14 @@ def _bytes_of(raw: str) -> bytes:
 
 
 def _responses(lines: BinaryIO) -> Iterator[tuple[int, str | None]]:
-    """Line number and response; None for a line that is not one JSON string."""
+    """Line number and response; None for a line that is not one JSON string. Blank lines are no responses.
+
+    A byte-order mark at the start belongs to the file, not to a response.
+    """
     for number, line in enumerate(lines, start=1):
-        yield number, _json_string(line.strip(b" \t\r\n"))
+        bare = (line.removeprefix(codecs.BOM_UTF8) if number == 1 else line).strip(b" \t\r\n")
+        if bare:
+            yield number, _json_string(bare)
 
 
 def _json_string(line: bytes) -> str | None:

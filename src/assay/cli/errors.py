@@ -22,8 +22,15 @@ def sentence(error: BaseException) -> str | None:
 
     if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
         return (
-            "PostgreSQL cannot be reached; check that it runs and that ASSAY_DATABASE_URL names it "
-            "(unset it to use the embedded one)."
+            "PostgreSQL cannot be reached, or refused the login; check that it runs and that "
+            "ASSAY_DATABASE_URL has the right host, port, user, password and database (unset it to use the "
+            "embedded one)."
+        )
+    if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
+        # Raised while the URL is read, before any statement; its own text may quote the password.
+        return (
+            "ASSAY_DATABASE_URL cannot be read; write it as postgresql://user:password@host:5432/name, with "
+            "special characters percent-encoded (% as %25)."
         )
     if isinstance(error, psycopg.Error):
         constraint = error.diag.constraint_name

@@ -64,6 +64,7 @@ def _options(
 def main() -> None:
     """Entry point. Exit codes: 0 done, 1 an invariant or a comparison is broken, 2 bad input or settings,
     3 a configuration failure stopped the run, 130 interrupted."""
+    _open_closed_streams()
     logging.basicConfig(level=logging.WARNING, format="assay: %(message)s")
     try:
         app()
@@ -74,6 +75,13 @@ def main() -> None:
         if told is None or os.environ.get("ASSAY_TRACEBACK") == "1":
             raise
         _leave(told, BROKEN)
+
+
+def _open_closed_streams() -> None:
+    """Standard streams that the starter closed read as empty and lead nowhere; Python has None for them."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
 
 
 def _leave(told: str, code: int) -> None:

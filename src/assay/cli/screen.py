@@ -14,6 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from assay.cli.tables import console
 from assay.domain.definition import Pipeline
 from assay.pipeline.progress import Progress
 
@@ -158,4 +159,4 @@ def closing_table(progress: Progress, pipeline: Pipeline, elapsed: float) -> Non
     for name, value in rows:
         if value != "0" or not name.startswith(("isolated", "content", "retries", "taken", "leases")):
             table.add_row(name, value)
-    Console().print(table)
+    console().print(table)

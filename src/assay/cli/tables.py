@@ -18,13 +18,25 @@ _WIDTH_ELSEWHERE: Final = 160
 NONE: Final = "–"
 
 
-def console(*, error: bool = False) -> Console:
+class _Screen(Console):
     """Standard output (or error) without markup: what looks like markup in a record id is data."""
-    screen = Console(stderr=error, markup=False, highlight=False, emoji=False, soft_wrap=False)
-    if not screen.is_terminal and "COLUMNS" not in os.environ:
-        return Console(
-            stderr=error, markup=False, highlight=False, emoji=False, soft_wrap=False, width=_WIDTH_ELSEWHERE
+
+    def __init__(self, *, error: bool, width: int | None = None) -> None:
+        super().__init__(
+            stderr=error, markup=False, highlight=False, emoji=False, soft_wrap=False, width=width
         )
+
+    def on_broken_pipe(self) -> None:
+        """The reader has gone: told to the caller, where rich would exit with 1, the code of a broken
+        invariant."""
+        raise BrokenPipeError
+
+
+def console(*, error: bool = False) -> Console:
+    """The console that tables and lines are printed on."""
+    screen = _Screen(error=error)
+    if not screen.is_terminal and "COLUMNS" not in os.environ:
+        return _Screen(error=error, width=_WIDTH_ELSEWHERE)
     return screen
 
 

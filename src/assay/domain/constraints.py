@@ -40,3 +40,34 @@ def keywords_of(marks: Iterable[object]) -> dict[str, Any]:
             if value is not None:
                 found[keyword] = _plain(value)
     return found
+
+
+# Of these the later mark must be the stricter one; of all others two different marks contradict each other.
+_LOWER: Final = frozenset({"minimum", "exclusiveMinimum", "minLength"})
+_UPPER: Final = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxDigits", "decimalPlaces"})
+
+
+def overruled(marks: Iterable[object]) -> str | None:
+    """The attribute (`max_length`, `ge` …) of a constraint that a later, looser mark would silently replace.
+
+    Pydantic lets the last mark win, and puts `= Field(...)` before the marks inside `Annotated`:
+    `reason: Reason = Field(max_length=50)` would mean 300.
+    """
+    found: dict[str, Any] = {}
+    for mark in marks:
+        for attribute, keyword in _KEYWORDS.items():
+            value = getattr(mark, attribute, None)
+            if value is None:
+                continue
+            if keyword in found and _is_looser(keyword, value, found[keyword]):
+                return attribute
+            found[keyword] = value
+    return None
+
+
+def _is_looser(keyword: str, value: Any, before: Any) -> bool:
+    if keyword in _LOWER:
+        return bool(value < before)
+    if keyword in _UPPER:
+        return bool(value > before)
+    return bool(value != before)

@@ -147,6 +147,11 @@ def _check_class(contract: type[Contract]) -> None:
             raise UnsupportedAnnotation(
                 f"{name}.{function}: a {mode} validator may repair a value; use mode='after'."
             )
+    if contract.__private_attributes__:
+        private = next(iter(contract.__private_attributes__))
+        raise UnsupportedAnnotation(
+            f"{name}.{private}: a contract has no private attributes; declare a field, or a ClassVar."
+        )
     for function in ("__init__", "__new__", "model_post_init"):
         if getattr(contract, function) is not getattr(Contract, function):
             raise UnsupportedAnnotation(f"{name}.{function}: a contract does nothing of its own; use @rule.")

@@ -9,10 +9,19 @@ from enum import Enum
 from typing import Annotated, Any, Final, Literal, NewType, Union, get_args, get_origin
 
 from annotated_types import GroupedMetadata
-from pydantic import BaseModel, BeforeValidator, PlainValidator, StringConstraints, WrapValidator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    InstanceOf,
+    Json,
+    PlainValidator,
+    SkipValidation,
+    StringConstraints,
+    WrapValidator,
+)
 from pydantic.fields import FieldInfo
 
-from assay.domain.constraints import keywords_of
+from assay.domain.constraints import keywords_of, overruled
 from assay.domain.markers import BlankAllowed, ConfidenceMark, DecimalTextMark, Plain
 from assay.domain.nodes import (
     DECIMAL_TEXT,
@@ -80,6 +89,7 @@ class Planner:
         annotation, metadata = _opened(annotation, metadata)
         marks = _flat(metadata, where)
         _refuse_repairing(marks, where)
+        _refuse_overruled(marks, where)
         origin = get_origin(annotation)
         if origin in (Union, types.UnionType):
             node = self.union(get_args(annotation), marks, where)
@@ -184,6 +194,9 @@ def _has(marks: list[object], mark: type) -> bool:
 
 def _refuse_repairing(marks: list[object], where: str) -> None:
     for mark in marks:
+        if _has([mark], Json) or isinstance(mark, SkipValidation | InstanceOf):
+            name = mark.__name__ if isinstance(mark, type) else type(mark).__name__
+            raise UnsupportedAnnotation(f"{where}: {name} is not supported; declare the type itself.")
         if isinstance(mark, BeforeValidator | PlainValidator | WrapValidator):
             raise UnsupportedAnnotation(
                 f"{where}: {type(mark).__name__} may repair a value; use AfterValidator."
@@ -192,6 +205,15 @@ def _refuse_repairing(marks: list[object], where: str) -> None:
             raise UnsupportedAnnotation(
                 f"{where}: text is never changed; remove strip_whitespace, to_upper, to_lower."
             )
+
+
+def _refuse_overruled(marks: list[object], where: str) -> None:
+    attribute = overruled(marks)
+    if attribute is not None:
+        raise UnsupportedAnnotation(
+            f"{where}: {attribute} is given twice and the looser one would hold; put the stricter one last, "
+            f"as in Annotated[X, Field({attribute}=...)] instead of `= Field(...)`."
+        )
 
 
 def _unsupported(annotation: object, where: str) -> UnsupportedAnnotation:

@@ -1,7 +1,8 @@
 """The source of a contract's rules and validators, in one normal form, for the pipeline's digest.
 
 Comments, white space and docstrings are not part of it. What a rule uses from its own folder is: functions,
-classes and constants that it names, and methods that it calls on `self` or `cls`, all the way down.
+classes and constants that it names (`module.name` too), and methods that it calls on `self` or `cls`, all
+the way down.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterator
 from datetime import date, time
 from decimal import Decimal
 from pathlib import PurePath
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Final, get_args
 
 from pydantic import AfterValidator
@@ -98,7 +99,7 @@ def _parsed(target: FunctionType | type) -> ast.Module:
 
 
 def _used_names(tree: ast.Module) -> set[tuple[str, bool]]:
-    """Names that the code loads, and attributes of `self` or `cls` (True)."""
+    """Names that the code loads, dotted ones too, and attributes of `self` or `cls` (True)."""
     used: set[tuple[str, bool]] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
@@ -109,17 +110,27 @@ def _used_names(tree: ast.Module) -> set[tuple[str, bool]]:
             and node.value.id in ("self", "cls")
         ):
             used.add((node.attr, True))
+        elif isinstance(node, ast.Attribute) and (dotted := _dotted(node)) is not None:
+            used.add((dotted, False))
     return used
+
+
+def _dotted(node: ast.expr) -> str | None:
+    """`a.b.c` as text; None for an attribute of anything but a name."""
+    if isinstance(node, ast.Name):
+        return node.id
+    before = _dotted(node.value) if isinstance(node, ast.Attribute) else None
+    return f"{before}.{node.attr}" if before is not None and isinstance(node, ast.Attribute) else None
 
 
 def _collect_used(
     used: tuple[str, bool], function: FunctionType, owner: type, folder: PurePath, found: dict[str, str]
 ) -> None:
     name, of_self = used
-    value = inspect.getattr_static(owner, name, None) if of_self else _resolve(function, name)
+    value = inspect.getattr_static(owner, name, None) if of_self else _resolve(function, name, folder)
     value = getattr(value, "__func__", getattr(value, "fget", value))
     if isinstance(value, FunctionType):
-        if PurePath(value.__code__.co_filename).is_relative_to(folder):
+        if _is_own(value.__code__.co_filename, folder):
             _collect(f"{owner.__name__}.{name}" if of_self else name, value, owner, found)
     elif isinstance(value, type):
         if not is_contract(value) and value is not owner and _is_local(value, folder):
@@ -128,17 +139,31 @@ def _collect_used(
         found.setdefault(name, _constant_text(value))
 
 
-def _resolve(function: FunctionType, name: str) -> object:
-    """What a name means inside a function: closure first, then globals; an unknown name is no constant."""
+def _resolve(function: FunctionType, dotted: str, folder: PurePath) -> object:
+    """What a name means inside a function: closure first, then globals, then attributes of modules of the
+    same folder; an unknown name is no constant."""
+    name, *attributes = dotted.split(".")
     free = function.__code__.co_freevars
+    value: object = function.__globals__.get(name, ...)
     if name in free and function.__closure__ is not None:
-        return function.__closure__[free.index(name)].cell_contents
-    return function.__globals__.get(name, ...)
+        value = function.__closure__[free.index(name)].cell_contents
+    for attribute in attributes:
+        file = getattr(value, "__file__", None) if isinstance(value, ModuleType) else None
+        if not isinstance(file, str) or not _is_own(file, folder):
+            return ...
+        value = getattr(value, attribute, ...)
+    return value
+
+
+def _is_own(file: str, folder: PurePath) -> bool:
+    """Whether a file is the pipeline's: in its folder, and not of a package installed in a `.venv` there."""
+    path = PurePath(file)
+    return path.is_relative_to(folder) and "site-packages" not in path.relative_to(folder).parts
 
 
 def _is_local(kind: type, folder: PurePath) -> bool:
     try:
-        return PurePath(inspect.getfile(kind)).is_relative_to(folder)
+        return _is_own(inspect.getfile(kind), folder)
     except (OSError, TypeError):
         return False  # built in: its meaning is Python's
 

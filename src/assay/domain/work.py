@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
 from uuid import UUID
@@ -201,6 +201,18 @@ def park(
         task, Move.PARK, TaskState.RETRY_SCHEDULED, passes, delay_seconds=delay_seconds, reason=reason,
         uses_attempt=uses_attempt,
     )  # fmt: skip
+
+
+def unstorable(finish: Finish) -> Finish:
+    """The finish of an accepted label that turned out not to be storable: a dead letter, no label."""
+    code = "unexpected_parse_error"
+    *before, last = finish.passes.calls
+    calls = (*before, replace(last, outcome=CallOutcome.REJECTED, code=code))
+    first = finish.passes.first_code
+    passes = Passes(first or code, code if first else None, calls)
+    return dead_letter(
+        finish.task, code, Evidence(FailureClass.CONTRACT, "malformed", (("", "unstorable"),)), passes
+    )
 
 
 class FinishOutcome(StrEnum):

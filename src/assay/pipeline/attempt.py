@@ -241,6 +241,13 @@ def cut_off(task: ClaimedTask, underway: Underway, reserve: Decimal) -> Finish:
     return park(task, 0.0, "drained", Passes(None, None, calls), uses_attempt=False)
 
 
+def _word(sent: str | None) -> str | None:
+    """A vendor's identifier as it may stand in plain columns: short, printable, or not at all."""
+    if sent is None or (len(sent) <= 200 and sent.isascii() and sent.isprintable()):
+        return sent
+    return "(not shown)"
+
+
 def _call(number: int, response: ModelResponse, verdict: Accepted | Rejected) -> CallRecord:
     content = response.content
     size = len(content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass"))
@@ -249,10 +256,10 @@ def _call(number: int, response: ModelResponse, verdict: Accepted | Rejected) ->
         number,
         CallOutcome.ACCEPTED if isinstance(verdict, Accepted) else CallOutcome.REJECTED,
         code=None if isinstance(verdict, Accepted) else verdict.code.value,
-        model=response.model,
-        request_id=response.request_id,
+        model=_word(response.model),
+        request_id=_word(response.request_id),
         http_status=response.status,
-        finish_reason=response.finish_reason,
+        finish_reason=_word(response.finish_reason),
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
         cached_tokens=usage.cached_tokens,
@@ -269,7 +276,7 @@ def _failed_call(number: int, failure: ProviderError) -> CallRecord:
         CallOutcome.FAILED,
         code=failure.code,
         billed=failure.billed,
-        request_id=failure.request_id,
+        request_id=_word(failure.request_id),
         http_status=failure.status,
         cost=None if failure.billed else Decimal(0),
         response_bytes=len(failure.partial),

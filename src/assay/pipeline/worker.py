@@ -290,7 +290,7 @@ class Worker:
     async def _write_notes(self, notes: Sequence[_Note]) -> None:
         ours = await self._ports.finishes.note_first_pass([(n.task, n.code, n.call) for n in notes])
         for note in notes:
-            note.ours = note.task.task_id in ours
+            note.ours = note.task.attempt_id in ours
             self._progress.count_call(note.call.cost, correction=False)
 
     # --- finishing ------------------------------------------------------------------------------------

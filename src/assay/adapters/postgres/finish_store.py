@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
+
+import psycopg
 
 from assay.adapters.postgres.ledger import CALL_COLUMNS, call_rows
 from assay.adapters.postgres.queries import queries
 from assay.adapters.postgres.session import Connection, Pool, columns, transact
 from assay.domain.lifecycle import TaskState
-from assay.domain.work import CallRecord, ClaimedTask, Finish, Finished, FinishOutcome
+from assay.domain.work import CallRecord, ClaimedTask, Finish, Finished, FinishOutcome, unstorable
 from assay.ports import Probe
+
+log: Final = logging.getLogger("assay.worker")
 
 # The class of the advisory locks that finish shares and freeze takes alone, one lock per version.
 RELEASE_LOCKS: Final = 0x41535359
@@ -36,8 +41,21 @@ class FinishStore:
 
         `already_done`: the commit went through earlier and its reply was lost. `lease_lost`: somebody took
         over; the calls are kept in the ledger, nothing else is written.
+
+        A value that PostgreSQL cannot store is a defect of the boundary. It must not hold up the finishes it
+        shares a batch with: the batch is halved until the value stands alone, which is then dead-lettered.
         """
-        return await transact(self._pool, lambda c: self._finish(c, finishes))
+        try:
+            return await transact(self._pool, lambda c: self._finish(c, finishes))
+        except psycopg.DataError:
+            if len(finishes) > 1:
+                middle = len(finishes) // 2
+                return await self.finish(finishes[:middle]) | await self.finish(finishes[middle:])
+            (finish,) = finishes
+            if finish.label is None:
+                raise
+            log.error("unexpected_parse_error: an unstorable label; task %s", finish.task.task_id)
+            return await self.finish([unstorable(finish)])
 
     async def _finish(self, connection: Connection, finishes: Sequence[Finish]) -> dict[UUID, Finished]:
         await connection.execute(
@@ -166,23 +184,23 @@ class FinishStore:
         await connection.execute(self._sql["forget_unknown_calls"], keys)
         await connection.execute(self._sql["record_calls_once"], columns(rows, CALL_COLUMNS))
 
-    async def note_first_pass(self, notes: Sequence[tuple[ClaimedTask, str, CallRecord]]) -> set[int]:
-        """Make first-pass failures durable before the correction is asked for; the tasks still ours."""
+    async def note_first_pass(self, notes: Sequence[tuple[ClaimedTask, str, CallRecord]]) -> set[UUID]:
+        """Make first-pass failures durable before the correction is asked for; the attempts still ours."""
         return await transact(self._pool, lambda c: self._note_first_pass(c, notes))
 
     async def _note_first_pass(
         self, connection: Connection, notes: Sequence[tuple[ClaimedTask, str, CallRecord]]
-    ) -> set[int]:
+    ) -> set[UUID]:
         keys = columns(
             [(task.task_id, task.attempt_id, code) for task, code, _ in notes],
             ("task_ids", "attempt_ids", "codes"),
         )
-        ours = {task_id for (task_id,) in await self._all(connection, "note_first_pass", keys)}
-        kept = [row for task, _, call in notes if task.task_id in ours
+        ours = {attempt_id for (attempt_id,) in await self._all(connection, "note_first_pass", keys)}
+        kept = [row for task, _, call in notes if task.attempt_id in ours
                 for row in call_rows(task, self._version_id, (call,))]  # fmt: skip
         if kept:
             await connection.execute(self._sql["record_calls_once"], columns(kept, CALL_COLUMNS))
-        late = [row for task, _, call in notes if task.task_id not in ours
+        late = [row for task, _, call in notes if task.attempt_id not in ours
                 for row in call_rows(task, self._version_id, (call,), lease_lost=True)]  # fmt: skip
         await self._record_late(connection, late)
         return ours

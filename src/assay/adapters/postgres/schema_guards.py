@@ -50,8 +50,8 @@ _CONSTRAINTS: Final[dict[str, tuple[str, ...]]] = {
         "pipeline_versions_pkey",
     ),
     "assay.releases": (
-        "releases_check", "releases_pkey", "releases_share_check", "releases_stage_check",
-        "releases_version_id_fkey",
+        "releases_check", "releases_pkey", "releases_revision_check", "releases_share_check",
+        "releases_stage_check", "releases_version_id_fkey",
     ),
     "assay.results": ("results_pkey", "results_revision_check"),
     "assay.review_items": ("review_items_one_open", "review_items_pkey", "review_items_state_check"),

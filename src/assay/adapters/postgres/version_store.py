@@ -54,6 +54,12 @@ class VersionStore:
     def _connect(self) -> psycopg.Connection[tuple[Any, ...]]:
         return psycopg.connect(self._url, row_factory=tuple_row)
 
+    def other_vault_key(self, kek_id: str) -> str | None:
+        """The id of another key-encryption key that the database was written with; None where it fits."""
+        with self._connect() as connection:
+            found = connection.execute(self._sql["other_vault_key"], {"kek_id": kek_id}).fetchone()
+        return None if found is None else str(found[0])
+
     def register(
         self,
         *,

@@ -99,6 +99,7 @@ CREATE TABLE assay.releases (
     frozen_at     timestamptz,
     frozen_reason text,
     frozen_by     text,
+    revision      integer NOT NULL DEFAULT 0 CHECK (revision >= 0),
     CHECK (frozen = (frozen_at IS NOT NULL))
 );
 

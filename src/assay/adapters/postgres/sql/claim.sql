@@ -158,11 +158,16 @@ WHERE subject_id = ANY (%(subject_ids)b::text[])
 
 -- name: waiting_candidates
 -- Parked tasks that are due, and tasks of claim batches whose lease may have ended. Only candidates: nothing
--- is locked, claim_waiting decides. (Locking parked rows first would turn the lock order around.)
+-- is locked, claim_waiting decides. (Locking parked rows first would turn the lock order around.) A retry whose
+-- lease was renewed is past its due_at and no candidate: many of them must not use up the limit.
 WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now),
 parked AS (
-    SELECT p.task_id FROM assay.parked_tasks p, clock
+    SELECT p.task_id
+    FROM assay.parked_tasks p
+    CROSS JOIN clock
+    JOIN assay.annotation_tasks t ON t.task_id = p.task_id
     WHERE p.version_id = %(version_id)b::int4 AND p.due_at <= clock.now
+      AND (t.state = 'retry_scheduled' OR t.lease_until < clock.now)
     ORDER BY p.due_at, p.task_id
     LIMIT %(most)b::int4
 ),

@@ -15,16 +15,30 @@ SELECT pg_advisory_xact_lock(%(lock_class)b::int4, %(version_id)b::int4)
 
 -- name: freeze_version
 -- Run after freeze_lock_version in the same transaction: once this commits, no task of the version becomes
--- auto_candidate.
-UPDATE assay.releases
-SET frozen = true, frozen_at = assay.assay_now(), frozen_reason = %(reason)b::text, frozen_by = %(actor)b::text
-WHERE version_id = %(version_id)b::int4 AND NOT frozen
-RETURNING version_id
+-- auto_candidate. Downstream and alerts hear of it in the same transaction.
+WITH frozen AS (
+    UPDATE assay.releases
+    SET frozen = true, frozen_at = assay.assay_now(), frozen_reason = %(reason)b::text,
+        frozen_by = %(actor)b::text, revision = revision + 1
+    WHERE version_id = %(version_id)b::int4 AND NOT frozen
+    RETURNING version_id, frozen_at, frozen_reason, frozen_by, revision
+)
+INSERT INTO assay.outbox_events
+    (event_id, aggregate_kind, aggregate_id, kind, revision, payload, created_at)
+SELECT assay.event_id('version', v.version_id::text, 'promotion_frozen', f.revision, i.restore_epoch),
+       'version', v.version_id::text, 'promotion_frozen', f.revision,
+       jsonb_build_object('pipeline', v.name, 'pipeline_version', v.pipeline_version,
+                          'reason', f.frozen_reason, 'by', f.frozen_by, 'revision', f.revision),
+       f.frozen_at
+FROM frozen f
+JOIN assay.pipeline_versions v ON v.version_id = f.version_id
+CROSS JOIN assay.instance i
+RETURNING outbox_id
 
 -- name: unfreeze_version
 -- Run after freeze_lock_version in the same transaction: promotion is allowed again.
 UPDATE assay.releases
-SET frozen = false, frozen_at = NULL, frozen_reason = NULL, frozen_by = NULL
+SET frozen = false, frozen_at = NULL, frozen_reason = NULL, frozen_by = NULL, revision = revision + 1
 WHERE version_id = %(version_id)b::int4 AND frozen
 RETURNING version_id
 
@@ -287,7 +301,7 @@ WHERE h.move IN ('accept', 'refer', 'observe', 'park', 'dead_letter')
 -- A first-pass failure is durable before the correction is asked for: whoever goes on with this task makes the
 -- correction, never a second first pass. No move; fenced like a finish.
 WITH ours AS MATERIALIZED (
-    SELECT t.task_id, o.code
+    SELECT t.task_id, o.attempt_id, o.code
     FROM unnest(%(task_ids)b::int8[], %(attempt_ids)b::uuid[], %(codes)b::text[])
          AS o (task_id, attempt_id, code)
     JOIN assay.annotation_tasks t ON t.task_id = o.task_id AND t.attempt_id = o.attempt_id
@@ -298,4 +312,4 @@ UPDATE assay.annotation_tasks t
 SET first_pass_code = ours.code
 FROM ours
 WHERE t.task_id = ours.task_id
-RETURNING t.task_id
+RETURNING ours.attempt_id

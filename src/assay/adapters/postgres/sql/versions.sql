@@ -63,3 +63,14 @@ JOIN assay.pipeline_versions v ON v.version_id = l.version_id
 WHERE v.name = %(name)s AND v.version_id <> %(version_id)s
 GROUP BY v.version_id, v.pipeline_version, v.label
 ORDER BY v.version_id
+
+-- name: other_vault_key
+-- A key-encryption key, other than this one, that the latest text or isolated piece was wrapped under.
+SELECT latest.kek_id
+FROM (
+    (SELECT x.kek_id FROM assay_vault.texts x ORDER BY x.text_ref DESC LIMIT 1)
+    UNION ALL
+    (SELECT w.kek_id FROM assay_vault.raws w ORDER BY w.raw_ref DESC LIMIT 1)
+) AS latest
+WHERE latest.kek_id <> %(kek_id)s::text
+LIMIT 1
