@@ -40,7 +40,7 @@ HOT_STATEMENTS: Final = frozenset(
     {
         "claim_read", "claim_register_inputs", "claim_tasks", "claim_waiting", "claim_keys", "renew",
         "finish_tasks", "finish_outputs", "finish_results", "finish_events", "finish_supersede",
-        "finish_reviews", "finish_proven", "note_first_pass", "record_calls_once", "forget_unknown_calls",
+        "finish_reviews", "finish_proven", "note_first_pass", "record_calls", "forget_unknown_calls",
     }
 )  # fmt: skip
 

@@ -182,7 +182,7 @@ class FinishStore:
             [(row[0], row[1], row[3]) for row in rows], ("task_ids", "attempt_ids", "pass_numbers")
         )
         await connection.execute(self._sql["forget_unknown_calls"], keys)
-        await connection.execute(self._sql["record_calls_once"], columns(rows, CALL_COLUMNS))
+        await connection.execute(self._sql["record_calls"], columns(rows, CALL_COLUMNS))
 
     async def note_first_pass(self, notes: Sequence[tuple[ClaimedTask, str, CallRecord]]) -> set[UUID]:
         """Make first-pass failures durable before the correction is asked for; the attempts still ours."""
@@ -199,7 +199,7 @@ class FinishStore:
         kept = [row for task, _, call in notes if task.attempt_id in ours
                 for row in call_rows(task, self._version_id, (call,))]  # fmt: skip
         if kept:
-            await connection.execute(self._sql["record_calls_once"], columns(kept, CALL_COLUMNS))
+            await connection.execute(self._sql["record_calls"], columns(kept, CALL_COLUMNS))
         late = [row for task, _, call in notes if task.attempt_id not in ours
                 for row in call_rows(task, self._version_id, (call,), lease_lost=True)]  # fmt: skip
         await self._record_late(connection, late)

@@ -119,24 +119,7 @@ ON CONFLICT (task_id) DO UPDATE SET
     finished_at = excluded.finished_at
 
 -- name: record_calls
--- Calls of attempts that finish now.
-INSERT INTO assay.calls
-    (task_id, attempt_id, version_id, pass_number, outcome, code, billed, model, request_id, http_status,
-     finish_reason, input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost, latency_ms,
-     response_bytes, recorded_at)
-SELECT u.*, clock.now
-FROM unnest(
-    %(task_ids)b::int8[], %(attempt_ids)b::uuid[], %(version_ids)b::int4[], %(pass_numbers)b::int2[],
-    %(outcomes)b::text[], %(codes)b::text[], %(billed)b::bool[], %(models)b::text[],
-    %(request_ids)b::text[], %(http_statuses)b::int4[], %(finish_reasons)b::text[],
-    %(input_tokens)b::int8[], %(output_tokens)b::int8[], %(cached_tokens)b::int8[],
-    %(reasoning_tokens)b::int8[], %(costs)b::numeric[], %(latencies_ms)b::float4[],
-    %(response_bytes)b::int8[]
-) AS u
-CROSS JOIN (SELECT assay.assay_now() AS now OFFSET 0) AS clock
-
--- name: record_calls_once
--- As record_calls, but safe to send again: a call that the ledger already has stays as it is.
+-- Safe to send again: a call that the ledger already has stays as it is.
 INSERT INTO assay.calls
     (task_id, attempt_id, version_id, pass_number, outcome, code, billed, model, request_id, http_status,
      finish_reason, input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost, latency_ms,
