@@ -28,7 +28,7 @@ demo: $(DEMO_READY)
 	$(VENV)/bin/assay demo $(ARGS)
 
 test: $(DEV_READY)
-	$(PYTEST) -n 2 --dist worksteal -m "not scale" $(ARGS)
+	$(PYTEST) -n 2 --dist loadfile -m "not scale" $(ARGS)
 
 eight: $(DEV_READY)
 	$(PYTEST) -m eight_cases $(ARGS)

@@ -23,6 +23,7 @@ from assay.adapters.embedded.processes import Life, life_of
 
 __all__ = ["anyone"]
 
+# The tests of this file share a server and build on one another: whole files go to a worker (--dist loadfile).
 pytestmark = pytest.mark.timeout(60)
 
 
