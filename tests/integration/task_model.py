@@ -78,7 +78,7 @@ class Model:
             self.ledger[task.attempt, 1 if task.first_pass is None else 2] = CallOutcome.OUTCOME_UNKNOWN
         task.state, task.attempt, task.not_before = TaskState.PROCESSING, attempt, None
         task.lease_until = self.now + self.lease
-        task.attempts += 1
+        task.attempts += not over
         task.moves.append((Move.TAKE_OVER if over else Move.CLAIM, attempt))
         if task.due is not None:
             task.due = task.lease_until

@@ -26,7 +26,7 @@ from assay.adapters.postgres import schema_guards
 from assay.adapters.postgres.audit_store import AuditStore
 from assay.adapters.postgres.queries import queries
 from assay.adapters.postgres.session import make_pool
-from assay.adapters.vault import Vault, VaultError
+from assay.adapters.vault import Vault, WrongVaultKey
 from assay.cli.audit import audit as audit_command
 from assay.domain.audit import INVARIANTS, NOTES, AuditReport
 from assay.domain.failures import ConfigurationError
@@ -148,7 +148,7 @@ def test_without_a_vault_the_sealed_invariants_are_left_out(healthy: str) -> Non
 
 
 def test_another_vault_key_is_no_broken_database(healthy: str) -> None:
-    with pytest.raises(VaultError, match="ASSAY_VAULT_KEY"):
+    with pytest.raises(WrongVaultKey, match="ASSAY_VAULT_KEY"):
         AuditStore(healthy, Vault(bytes(32))).audit()
 
 

@@ -19,7 +19,7 @@ from assay.adapters.embedded.state import Phase, read_state
 
 __all__ = ["anyone"]
 
-# The tests of this file share a server and build on one another: whole files go to a worker (--dist loadfile).
+# The tests of this file share a server and build on one another: it goes to one worker (--dist loadfile).
 pytestmark = pytest.mark.timeout(60)
 
 

@@ -28,7 +28,7 @@ from assay.domain.failures import ConfigurationError
 
 __all__ = ["anyone"]
 
-# The tests of this file share a server and build on one another: whole files go to a worker (--dist loadfile).
+# The tests of this file share a server and build on one another: it goes to one worker (--dist loadfile).
 pytestmark = pytest.mark.timeout(60)
 
 SYSTEM_SERVERS = [

@@ -63,7 +63,7 @@ def test_a_renewed_lease_outlives_its_first_term(bench: Bench, renewals: Renewal
         bench.advance(0.001)
         (taken,) = b.claim_waiting()
         assert taken.taken_over
-        assert (taken.attempts, taken.text) == (2, task.text)
+        assert (taken.attempts, taken.take_overs, taken.tries, taken.text) == (1, 1, 2, task.text)
         assert renewals.renew([(task.task_id, task.attempt_id), (taken.task_id, taken.attempt_id)]) == {
             taken.attempt_id
         }

@@ -198,7 +198,7 @@ def test_a_session_killed_in_mid_transaction(bench: Bench, point: str) -> None:
         # The server rolled the first run back, so the second one did the work.
         assert answer.outcome is FinishOutcome.DONE
     assert Counter(bench.rows(_MOVES)) == Counter(
-        [("claim", None, "processing", None), ("accept", "processing", "auto_candidate", "confident")]
+        [("claim", None, "processing", "offered"), ("accept", "processing", "auto_candidate", "confident")]
     )
     assert bench.one("SELECT count(*) FROM assay.calls") == 1
 
@@ -262,7 +262,7 @@ def test_a_renewal_that_hangs_is_tried_again(bench: Bench, proxy: TcpProxy) -> N
     started = time.monotonic()
     with pytest.raises(ConnectionError):
         store.renew([lease])
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30  # its own limit is well below; the network's would be minutes
     proxy.trouble.silent = False
     assert store.renew([lease]) == {task.attempt_id}
     store.close()

@@ -21,7 +21,7 @@ from assay.adapters.postgres.explain_store import ExplainStore
 from assay.adapters.postgres.reading import reading
 from assay.adapters.postgres.result_store import Annotation, ResultStore, Selection
 from assay.adapters.postgres.status_store import StatusStore, VersionStatus
-from assay.adapters.vault import Vault, VaultError
+from assay.adapters.vault import Vault, WrongVaultKey
 from assay.domain.failures import AssayError
 from assay.domain.lifecycle import TaskState
 from assay.domain.sealing import label_aad
@@ -102,7 +102,7 @@ def test_sealed_labels_and_texts_open_with_the_right_key_alone(bench: Bench) -> 
     assert opened.label == {"category": "billing", "reason": "because", "amount": "60.30"}
     assert opened.text is None
     assert read(bench, vault=bench.vault, with_text=True)["r"].text == "text of r"
-    with pytest.raises(VaultError):
+    with pytest.raises(WrongVaultKey):
         read(bench, vault=Vault(b"another key that has thirty-two "))
 
 

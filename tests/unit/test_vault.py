@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.adapters.vault import KEY_BYTES, Vault, VaultError, load_kek
+from assay.adapters.vault import KEY_BYTES, Vault, VaultError, WrongVaultKey, load_kek
 from assay.domain.failures import ConfigurationError
 from assay.domain.identity import InputKey
 from assay.domain.sealing import label_aad, raw_aad, text_aad
@@ -81,7 +81,7 @@ def test_a_subjects_key_wraps_and_nothing_else_unwraps() -> None:
 def test_another_key_encryption_key_is_told_by_its_id() -> None:
     one, other = Vault(os.urandom(KEY_BYTES)), Vault(os.urandom(KEY_BYTES))
     _, wrapped = one.new_key()
-    with pytest.raises(VaultError, match=f"{one.kek_id}.*{other.kek_id}"):
+    with pytest.raises(WrongVaultKey, match=f"{one.kek_id}.*{other.kek_id}"):
         other.unwrap(wrapped, one.kek_id)
 
 

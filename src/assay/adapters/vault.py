@@ -19,17 +19,17 @@ from typing import Final
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from assay.domain.failures import AssayError, ConfigurationError
+from assay.domain.failures import ConfigurationError, Unreadable
 
 KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
 
 
-class VaultError(AssayError):
+class VaultError(Unreadable):
     """Sealed bytes did not open: another key, or bytes that belong to something else."""
 
 
-class WrongVaultKey(VaultError, ConfigurationError):
+class WrongVaultKey(ConfigurationError):
     """The database was written with another key-encryption key: a setting, nothing is broken."""
 
     def __init__(self, written_with: str, given: str) -> None:

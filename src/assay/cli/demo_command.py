@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -110,15 +111,16 @@ def _look_at_it(pipeline: Path, tickets: Path) -> None:
     evaluate(str(pipeline), gold=gold, maps=["record_id="])
     audit()
     shown = _shortest(pipeline)
+    command = "assay" if shutil.which("assay") else str(_shortest(Path(sys.argv[0]).resolve()))
     _say("Now look at it:")
-    for command in (
-        "assay status",
-        f"assay results {shown} --reveal | head -3",
-        f"assay explain {tickets.name}:1",
-        f"assay eval {shown} --gold {_shortest(tickets)}#category --map record_id=",
-        "assay audit",
+    for words in (
+        "status",
+        f"results {shown} --reveal | head -3",
+        f"explain {tickets.name}:1",
+        f"eval {shown} --gold {_shortest(tickets)}#category --map record_id=",
+        "audit",
     ):
-        typer.echo(f"  {command}", err=True)
+        typer.echo(f"  {command} {words}", err=True)
 
 
 def _shortest(path: Path) -> Path:

@@ -81,7 +81,7 @@ def execute(options: RunOptions) -> int:
         for version, count in VersionStore(url).left_behind(pipeline.name, version_id).items():
             say(
                 f"{count} records are still waiting under version {version} of {pipeline.name}; "
-                "run that version again to finish them."
+                "they are finished by a run with the contract, prompt and model of that version."
             )
         return code
 
@@ -164,6 +164,7 @@ def _handle_signals(worker: Worker, screen: Screen) -> None:
         nonlocal asked
         if asked:
             # No clean-up: leases expire, nothing else is needed.
+            os.write(2, b"\nassay: Ended at once. Run the same command again to go on; nothing is lost.\n")
             os._exit(INTERRUPTED)
         asked = True
         screen.note("Finishing what is in flight; once more to end at once.")

@@ -8,7 +8,7 @@ import time
 from types import TracebackType
 from typing import Any, Final, Self
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -72,18 +72,22 @@ class Screen:
 
     def _print_lines(self) -> None:
         while not self._stop.wait(_PLAIN_EVERY_SECONDS):
-            sys.stderr.write(f"{self._title}: {self._figures()}\n")
+            sys.stderr.write(f"{self._title}: {' · '.join(self._figures())}\n")
             sys.stderr.flush()
 
-    def _render(self) -> Table:
+    def _render(self) -> Group:
+        """Three lines that never wrap: the bar with its pace, what became of the records, a note."""
         grid = Table.grid(padding=(0, 1))
         total = self._progress.total
         bar = ProgressBar(total=float(total) if total else None, completed=float(self._progress.done),
-                          width=30, pulse=not total)  # fmt: skip
-        grid.add_row(Text(self._title, style="bold"), bar, Text(self._figures()))
+                          width=24, pulse=not total, style="dim", complete_style="green",
+                          finished_style="green")  # fmt: skip
+        pace, outcome = self._figures()
+        grid.add_row(Text(self._title, style="bold"), bar, Text(pace, no_wrap=True, overflow="ellipsis"))
+        lines: list[Table | Text] = [grid, Text(outcome, no_wrap=True, overflow="ellipsis")]
         if self._note:
-            grid.add_row("", "", Text(self._note, style="yellow"))
-        return grid
+            lines.append(Text(self._note, style="yellow", no_wrap=True, overflow="ellipsis"))
+        return Group(*lines)
 
     def _rate(self) -> float:
         now, done = time.monotonic(), self._progress.done - self._progress.skipped
@@ -93,26 +97,27 @@ class Screen:
         then, before = self._samples[0]
         return (done - before) / (now - then) if now > then else 0.0
 
-    def _figures(self) -> str:
+    def _figures(self) -> tuple[str, str]:
+        """Pace, and outcome of this run."""
         p = self._progress
         rate = self._rate()
         of = f"/{p.total}" if p.total is not None else ""
-        parts = [
-            f"{p.done}{of}", f"{rate:.0f}/s", f"in flight {p.in_flight}", f"accepted {p.accepted}",
-            f"review {p.review}", f"dead {p.dead}",
-        ]  # fmt: skip
-        if p.waiting:
-            parts.append(f"parked {p.waiting}")
-        if p.isolated + p.conflicts:
-            parts.append(f"isolated {p.isolated + p.conflicts}")
-        parts.append(_money(p))
+        pace = [f"{p.done}{of}", f"{rate:.0f}/s", f"in flight {p.in_flight}"]
         if p.total is not None and rate > 0 and p.done < p.total:
-            parts.append(f"{_duration((p.total - p.done) / rate)} left")
-        return " · ".join(parts)
+            pace.append(f"{_duration((p.total - p.done) / rate)} left")
+        outcome = [f"accepted {p.accepted}", f"review {p.review}", f"dead {p.dead}"]
+        if p.waiting:
+            worst = p.park_reasons.most_common(1)
+            outcome.append(f"parked {p.waiting}" + (f" ({worst[0][0]})" if worst else ""))
+        if p.isolated + p.conflicts:
+            outcome.append(f"isolated {p.isolated + p.conflicts}")
+        outcome.append(_money(p))
+        return " · ".join(pace), " · ".join(outcome)
 
 
 def _money(progress: Progress) -> str:
-    unknown = f" + {progress.cost_unknown} calls of unknown cost" if progress.cost_unknown else ""
+    count = progress.cost_unknown
+    unknown = f" + {count} call{'s' if count > 1 else ''} of unknown cost" if count else ""
     return f"cost {progress.cost.quantize(progress.cost.__class__('0.0001'))}{unknown}"
 
 
@@ -147,9 +152,10 @@ def closing_table(progress: Progress, pipeline: Pipeline, elapsed: float) -> Non
         ("dead letters (quarantined)", str(p.dead)),
     ]  # fmt: skip
     rows += [(f"  {code}", str(count)) for code, count in p.codes.most_common()]
+    parks = [(f"  {reason}", str(count)) for reason, count in p.park_reasons.most_common()]
     rows += [
         ("isolated (input_schema_invalid)", str(p.isolated)), ("content conflicts", str(p.conflicts)),
-        ("retries parked", str(p.parked)), ("taken over from dead workers", str(p.taken_over)),
+        ("retries parked", str(p.parked)), *parks, ("taken over from dead workers", str(p.taken_over)),
         ("leases lost", str(p.lease_lost)),
         ("calls (corrections)", f"{p.calls} ({p.correction_calls})"),
         ("cost", _money(p).removeprefix("cost ")),

@@ -105,10 +105,11 @@ def _show_waiting(screen: Console, versions: Sequence[VersionStatus]) -> None:
 
 
 def _show_calls(screen: Console, versions: Sequence[VersionStatus]) -> None:
-    names = ("calls", "corrections", "failed", "lost", "cost", "cost_unknown")
+    names = ("calls", "corrections", "failed", "lost", "cost", "reserved", "cost_unknown")
     rows = [[_named(v.version), *(v.calls[name] for name in names)] for v in versions if v.calls["calls"]]
     if rows:
-        headings = ["version", "calls", "corrections", "failed", "lost", "cost", "of unknown cost"]
+        headings = ["version", "calls", "corrections", "failed", "lost", "cost", "lost calls, at reserve",
+                    "of unknown cost"]  # fmt: skip
         put(screen, table("Calls", headings, rows, right=headings[1:]))
 
 

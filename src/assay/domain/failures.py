@@ -2,6 +2,7 @@
 
     AssayError                 anything assay says to a person: one sentence and what to do
       ConfigurationError       settings, files or versions that do not fit
+      Unreadable               sealed bytes of one record that do not open
       ProviderError            a model call that brought no answer to judge
         TransientProviderError     timeout, connection, 408/429/5xx: another try may help
         ConfigurationProviderError 401/403, unknown model, quota: stops the pipeline version
@@ -39,6 +40,10 @@ class ConfigurationError(AssayError):
     """A setting, a file or a version does not fit. Nothing was changed."""
 
     exit_code = 2
+
+
+class Unreadable(AssayError):
+    """Sealed bytes do not open: their key is gone, or they were changed. Concerns one record, not the run."""
 
 
 class ProviderError(AssayError):
@@ -106,6 +111,7 @@ PROVIDER_CODES: Final[dict[str, FailureClass]] = {
     "provider_overloaded": FailureClass.TRANSIENT,
     "provider_server_error": FailureClass.TRANSIENT,
     "provider_bad_reply": FailureClass.TRANSIENT,
+    "provider_adapter_error": FailureClass.TRANSIENT,
     "provider_auth": FailureClass.CONFIGURATION,
     "provider_model_unknown": FailureClass.CONFIGURATION,
     "provider_quota": FailureClass.CONFIGURATION,

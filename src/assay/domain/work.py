@@ -51,8 +51,10 @@ class ClaimedTask:
     first_pass_code: str | None
     quality_selected: bool
     tries: int
+    take_overs: int
     age_seconds: float
     taken_over: bool
+    readable: bool = True
 
     @property
     def identity(self) -> InputKey:

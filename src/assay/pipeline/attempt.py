@@ -15,7 +15,7 @@ from assay.domain.contract import plan_of
 from assay.domain.contract_schema import contract_schema
 from assay.domain.correction import correction_text
 from assay.domain.definition import Pipeline
-from assay.domain.failures import FailureClass, ProviderError, TransientProviderError
+from assay.domain.failures import AssayError, FailureClass, ProviderError, TransientProviderError
 from assay.domain.lifecycle import TaskState
 from assay.domain.prompt import messages
 from assay.domain.rejection import Rejected, RejectionCode
@@ -38,6 +38,12 @@ from assay.domain.work import (
 from assay.ports import ModelPort, ModelRequest, ModelResponse, Probe, VaultPort
 
 log: Final = logging.getLogger("assay.worker")
+
+# Workers that may die with a task in their hands before it is set aside. Deaths hit records that were never
+# called just as well (they were claimed ahead), so the limit is far above that of real attempts.
+MAX_TAKE_OVERS: Final = 10
+
+_DEFECTS: Final = (Exception,)
 
 FIRST: Final = 1
 CORRECTION: Final = 2
@@ -95,9 +101,12 @@ class Annotator:
         Raises `LeaseGone` when the task was taken over in between; every other outcome is a `Finish`.
         """
         first_code = task.first_pass_code
-        if task.attempts > self._retry.max_attempts:
-            # The attempts were used up by workers that died: the record may be what kills them.
-            return self._give_up(task, "attempts_exhausted", (), Passes(first_code))
+        if not task.readable:
+            evidence = Evidence(FailureClass.CONFIGURATION, None, (("", "text_unreadable"),))
+            return dead_letter(task, "text_unreadable", evidence, Passes(first_code))
+        if task.take_overs > MAX_TAKE_OVERS:
+            # So many workers died with it that the record may be what kills them.
+            return self._give_up(task, "attempts_exhausted", (("", "take_over"),), Passes(first_code))
         if first_code is None:
             ended = await self._first_pass(task, underway)
             if isinstance(ended, Finish):
@@ -142,6 +151,14 @@ class Annotator:
         except TimeoutError:
             late = TransientProviderError("provider_timeout")
             return late, _failed_call(number, late)
+        except AssayError:
+            raise
+        except _DEFECTS as defect:
+            # A defect of the adapter that this one record brings out: it must not take the run down with it.
+            # Its message may quote the record: only its type is told.
+            log.error("provider_adapter_error: %s, task %s", type(defect).__name__, task.task_id)
+            broken = TransientProviderError("provider_adapter_error")
+            return broken, _failed_call(number, broken)
         underway.calling = None
         self._probe("after_call")
         verdict = judge(self._pipeline.contract, response.content, truncated=response.truncated)

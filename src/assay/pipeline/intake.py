@@ -87,7 +87,7 @@ class Intake:
         await self._store.isolate(self._source_id, [Isolation.of_malformed(item) for item in malformed])
         self._probe("after_isolation")
         for item in malformed:
-            self._ledger.done(item.position.offset, self._ledger.epoch)
+            self._progress.destined += self._ledger.done(item.position.offset, self._ledger.epoch)
             self._types[item.error_type] += 1
         self._progress.isolated += len(malformed)
         read, isolated = self._progress.read, self._progress.isolated

@@ -12,11 +12,15 @@ from assay.domain.work import Finish, Finished, FinishOutcome
 
 @dataclass(slots=True)
 class Progress:
-    """Counters of one run. `read` counts items of the source, `settled_before` those found done already."""
+    """Counters of one run. `read` counts items of the source, `settled_before` those found done already,
+    `destined` those that have a durable destination by now (parked ones included). `waiting` are the parked
+    tasks of the version, earlier runs' included; `park_reasons` say why this run parked.
+    """
 
     total: int | None = None
     skipped: int = 0
     read: int = 0
+    destined: int = 0
     isolated: int = 0
     conflicts: int = 0
     settled_before: int = 0
@@ -32,6 +36,7 @@ class Progress:
     cost_unknown: int = 0
     states: Counter[TaskState] = field(default_factory=Counter)
     codes: Counter[str] = field(default_factory=Counter)
+    park_reasons: Counter[str] = field(default_factory=Counter)
 
     @property
     def accepted(self) -> int:
@@ -47,9 +52,8 @@ class Progress:
 
     @property
     def done(self) -> int:
-        """Items of the source that need nothing more from this run."""
-        settled = self.accepted + self.review + self.dead
-        return self.skipped + self.settled_before + self.isolated + self.conflicts + settled
+        """Items of the source that need nothing more: destined, and not parked."""
+        return max(self.skipped + self.destined - self.waiting, 0)
 
     def count_finish(self, finish: Finish, finished: Finished) -> None:
         """Add one finish and its calls."""
@@ -57,6 +61,7 @@ class Progress:
             self.lease_lost += 1
         elif finished.state is TaskState.RETRY_SCHEDULED:
             self.parked += 1
+            self.park_reasons[finish.reason] += 1
         elif finished.state is not None:
             self.states[finished.state] += 1
         if finished.state is TaskState.QUARANTINED and finish.error_code is not None:

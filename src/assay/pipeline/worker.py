@@ -312,7 +312,7 @@ class Worker:
         self._wake.set()
 
     def _done(self, record: InputRecord) -> None:
-        self._ledger.done(record.position.offset, self._ledger.epoch)
+        self._progress.destined += self._ledger.done(record.position.offset, self._ledger.epoch)
 
     async def _commit_regularly(self) -> None:
         while True:

@@ -47,11 +47,10 @@ class SealedCheck:
 
     def raws(self, connection: _Connection) -> Iterator[tuple[str, int | None]]:
         """Isolated bytes that do not open; a conflict's must have the hash that was offered."""
-        for key, source_id, partition, offset, offered, kek_id, wrapped, sealed in self._rows(
+        for key, source_id, partition, offset, offered, *keys, sealed in self._rows(
             connection, "sealed_raws"
         ):
-            keys = (kek_id, wrapped, None, None, None)
-            opened = self._open(keys, sealed, raw_aad(source_id, partition, offset))
+            opened = self._open(tuple(keys), sealed, raw_aad(source_id, partition, offset))
             if opened is None or (offered is not None and sha256(opened).digest() != offered):
                 yield key, None
 

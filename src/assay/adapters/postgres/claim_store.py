@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 from assay.adapters.postgres.queries import queries
 from assay.adapters.postgres.record_keys import RecordKeys
 from assay.adapters.postgres.session import Connection, Pool, columns, transact
+from assay.domain.failures import Unreadable
 from assay.domain.identity import Attributes, InputKey, InputRecord
 from assay.domain.sealing import text_aad
 from assay.domain.work import ClaimedTask, Claims, NotWon, Offer, Verdict
@@ -82,9 +83,15 @@ class ClaimStore:
         won = await self._recover(connection, batch, recovered, attempts)
         if not open_offers:
             return _claims(batch, won, not_won)
-        keys = await self._register(connection, source_id, open_offers)
+        keys, new_texts = await self._register(connection, source_id, open_offers)
         rows = await self._insert_tasks(connection, open_offers, attempts)
         won |= await self._won(connection, batch, rows, keys)
+        # Who waited while another version stored the input has won its task all the same, from a position
+        # that is a duplicate: the first read saw no input, so it is noted by a second one.
+        stored = {row[4] for row in rows} - new_texts
+        strangers = [batch[InputKey(row[0], row[1])] for row in rows if row[4] in stored]
+        if strangers:
+            await self._read(connection, source_id, strangers, attempts)
         lost = [offer for offer in open_offers if offer.record.key not in won]
         if lost:
             # Somebody was faster, or the content differs: a new statement sees what they committed. What is
@@ -157,8 +164,8 @@ class ClaimStore:
 
     async def _register(
         self, connection: Connection, source_id: int, offers: Sequence[Offer]
-    ) -> dict[InputKey, tuple[bytes, bytes]]:
-        """Store inputs that are new. Returns our data key and wrapped key per input, used or not."""
+    ) -> tuple[dict[InputKey, tuple[bytes, bytes]], set[int]]:
+        """Store inputs that are new: our keys (plain, wrapped) per input, used or not, and the new refs."""
         subjects = {o.record.attributes.subject_id for o in offers} - {None}
         subject_keys = await self._keys.ensure_subjects(connection, {s for s in subjects if s is not None})
         keys: dict[InputKey, tuple[bytes, bytes]] = {}
@@ -173,8 +180,8 @@ class ClaimStore:
         names = ("record_ids", "input_versions", "sha256s", "partitions", "offsets", "lines",
                  *_ATTRIBUTES.values(), "wrapped_keys", "ciphertexts")  # fmt: skip
         parameters = columns(rows, names) | {"source_id": source_id, "kek_id": self._vault.kek_id}
-        await self._all(connection, "claim_register_inputs", parameters)
-        return keys
+        rows_stored = await self._all(connection, "claim_register_inputs", parameters)
+        return keys, {text_ref for (text_ref,) in rows_stored}
 
     @staticmethod
     def _input_row(record: InputRecord, wrapped: bytes, sealed: bytes) -> tuple[Any, ...]:
@@ -211,7 +218,7 @@ class ClaimStore:
         for row in rows:
             key = InputKey(row[0], row[1])
             record = batch[key].record
-            won[key] = _task(row, record.sha256, record.text, keys[row[4]])
+            won[key] = _task(row, record.sha256, record.text, keys.get(row[4]))
         if book:
             await self._book(connection, list(won.values()))
         return won
@@ -257,11 +264,18 @@ class ClaimStore:
         texts = await self._keys.read_texts(connection, [row[4] for row in rows])
         opened = []
         for row in rows:
-            key, sealed = texts[row[4]]
-            sha256 = row[11]
-            text = self._vault.open(key, sealed, text_aad(InputKey(row[0], row[1]), sha256)).decode()
-            opened.append(_task(row, sha256, text, key))
+            aad = text_aad(InputKey(row[0], row[1]), row[12])
+            sealed_key, sealed = texts.get(row[4], (None, b""))
+            key, text = self._text(sealed_key, sealed, aad)
+            opened.append(_task(row, row[12], text, key))
         return opened
+
+    def _text(self, key: bytes | None, sealed: bytes, aad: bytes) -> tuple[bytes | None, str]:
+        """Key and text; no key where they do not open: that task is set aside, the others go on."""
+        try:
+            return (key, self._vault.open(key, sealed, aad).decode()) if key is not None else (None, "")
+        except Unreadable:
+            return None, ""
 
     async def tidy(self) -> int:
         """Forget finished claim batches; returns how many."""
@@ -289,23 +303,12 @@ def _claims(batch: dict[InputKey, Offer], won: dict[InputKey, ClaimedTask], not_
     return Claims([(batch[key].record, task) for key, task in won.items()], not_won)
 
 
-def _task(row: tuple[Any, ...], sha256: bytes, text: str, key: bytes) -> ClaimedTask:
-    (
-        record_id,
-        input_version,
-        task_id,
-        attempt_id,
-        text_ref,
-        attempts,
-        first_pass,
-        selected,
-        tries,
-        age,
-        over,
-        *_,
-    ) = row
+def _task(row: tuple[Any, ...], sha256: bytes, text: str, key: bytes | None) -> ClaimedTask:
+    record_id, input_version, task_id, attempt_id, text_ref, attempts, *rest = row
+    first_pass, selected, tries, take_overs, age, over, *_ = rest
     return ClaimedTask(
         task_id=task_id, attempt_id=attempt_id, record_id=record_id, input_version=input_version,
-        sha256=sha256, text=text, text_ref=text_ref, key=key, attempts=attempts, first_pass_code=first_pass,
-        quality_selected=selected, tries=tries, age_seconds=age, taken_over=over,
+        sha256=sha256, text=text, text_ref=text_ref, key=key or b"", attempts=attempts,
+        first_pass_code=first_pass, quality_selected=selected, tries=tries, take_overs=take_overs,
+        age_seconds=age, taken_over=over, readable=key is not None,
     )  # fmt: skip

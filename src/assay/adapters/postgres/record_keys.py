@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 from assay.adapters.postgres.queries import queries
 from assay.adapters.postgres.session import Connection
-from assay.domain.failures import AssayError
+from assay.domain.failures import AssayError, Unreadable
 from assay.ports import VaultPort
 
 
@@ -28,17 +29,17 @@ class RecordKeys:
             self._sql["ensure_subject_keys"],
             {"subject_ids": names, "wrapped_keys": wrapped, "kek_id": self._vault.kek_id},
         )
-        return await self._subjects(connection, names)
-
-    async def _subjects(self, connection: Connection, names: Sequence[str]) -> dict[str, bytes]:
-        cursor = await connection.execute(self._sql["read_subject_keys"], {"subject_ids": list(names)})
-        keys = {
-            subject: self._vault.unwrap(wrapped, kek_id)
-            for subject, kek_id, wrapped in await cursor.fetchall()
-        }
+        keys = await self._subjects(connection, names)
         if missing := set(names) - set(keys):
             raise AssayError(f"The vault lacks the key of {len(missing)} subject(s); run `assay audit`.")
         return keys
+
+    async def _subjects(self, connection: Connection, names: Sequence[str]) -> dict[str, bytes]:
+        cursor = await connection.execute(self._sql["read_subject_keys"], {"subject_ids": list(names)})
+        return {
+            subject: self._vault.unwrap(wrapped, kek_id)
+            for subject, kek_id, wrapped in await cursor.fetchall()
+        }
 
     async def of_texts(
         self,
@@ -56,11 +57,11 @@ class RecordKeys:
     async def read_texts(
         self, connection: Connection, text_refs: Sequence[int]
     ) -> dict[int, tuple[bytes, bytes]]:
-        """Data key and sealed text by text_ref."""
+        """Data key and sealed text by text_ref; what cannot be unwrapped is missing."""
         cursor = await connection.execute(self._sql["read_texts"], {"text_refs": list(text_refs)})
         rows = await cursor.fetchall()
         keys = await self._unwrap(connection, [row[:4] for row in rows], {})
-        return {row[0]: (keys[row[0]], row[4]) for row in rows}
+        return {row[0]: (keys[row[0]], row[4]) for row in rows if row[0] in keys}
 
     async def _unwrap(
         self, connection: Connection, rows: Sequence[tuple[Any, ...]], known: dict[bytes, bytes]
@@ -69,7 +70,11 @@ class RecordKeys:
         subject_keys = await self._subjects(connection, strangers) if strangers else {}
         unwrapped = {}
         for text_ref, subject, kek_id, wrapped in rows:
-            ours = known.get(wrapped)
-            subject_key = subject_keys.get(subject) if subject is not None else None
-            unwrapped[text_ref] = ours or self._vault.unwrap(wrapped, kek_id, subject_key)
+            if (ours := known.get(wrapped)) is not None:
+                unwrapped[text_ref] = ours
+            elif subject is None or subject in subject_keys:
+                # What does not unwrap is left out: it concerns this record, not the others.
+                with contextlib.suppress(Unreadable):
+                    subject_key = None if subject is None else subject_keys[subject]
+                    unwrapped[text_ref] = self._vault.unwrap(wrapped, kek_id, subject_key)
         return unwrapped

@@ -33,7 +33,7 @@ class RenewalStore:
             if self._connection is None:
                 self._connection = self._connect()
             rows = self._execute(self._connection, parameters)
-        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        except psycopg.Error as error:
             self.close()
             raise ConnectionError(type(error).__name__) from None
         return {attempt_id for _, attempt_id in rows}

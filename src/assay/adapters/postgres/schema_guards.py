@@ -22,7 +22,7 @@ _CONSTRAINTS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "assay.annotation_tasks": (
         "annotation_tasks_attempts_check", "annotation_tasks_pkey",
-        "annotation_tasks_quality_probability_check",
+        "annotation_tasks_quality_probability_check", "annotation_tasks_take_overs_check",
         "annotation_tasks_record_id_input_version_version_id_key", "code_while_quarantined",
         "due_while_parked", "lease_while_processing", "reason_while_in_review",
     ),

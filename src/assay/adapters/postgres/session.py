@@ -23,7 +23,12 @@ T = TypeVar("T")
 _jitter: Final = random.SystemRandom()
 
 _RETRYABLE: Final = (errors.DeadlockDetected, errors.SerializationFailure)
-_LOST: Final = (psycopg.OperationalError, psycopg.InterfaceError, errors.IdleInTransactionSessionTimeout)
+_LOST: Final = (
+    errors.ReadOnlySqlTransaction,
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    errors.IdleInTransactionSessionTimeout,
+)
 
 # Seconds for the question whether a pooled connection still lives.
 _CHECK_SECONDS: Final = 5.0
@@ -119,7 +124,7 @@ async def transact(
             pause = _jitter.uniform(0, min(0.05 * 2**tries, 1.0))
         except _LOST as lost:
             tries += 1
-            if isinstance(lost, errors.QueryCanceled) or (now() >= deadline and tries > 1):
+            if now() >= deadline and tries > 1:
                 raise DatabaseUnavailable(
                     f"PostgreSQL gave no answer ({type(lost).__name__}); nothing is lost, "
                     "start again when it is back."

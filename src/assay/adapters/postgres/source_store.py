@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assay.adapters.postgres.queries import queries
+from assay.adapters.postgres.record_keys import RecordKeys
 from assay.adapters.postgres.session import Connection, Pool, columns, transact
 from assay.domain.sealing import raw_aad
 from assay.domain.work import Isolation
@@ -18,6 +19,7 @@ class SourceStore:
     def __init__(self, pool: Pool, vault: VaultPort, *, version_id: int) -> None:
         self._pool = pool
         self._vault = vault
+        self._keys = RecordKeys(vault)
         self._version_id = version_id
         self._sql = queries("sources")
 
@@ -47,23 +49,37 @@ class SourceStore:
         await transact(self._pool, write)
 
     async def isolate(self, source_id: int, isolations: Sequence[Isolation]) -> int:
-        """Keep pieces of the source apart, bytes in the vault; returns how many were new."""
-        rows = [self._row(source_id, isolation) for isolation in isolations]
+        """Keep pieces of the source apart, bytes in the vault; returns how many were new.
+
+        A conflict's bytes are a person's as much as the record's: they stand under the subject's key.
+        """
+        return await transact(self._pool, lambda c: self._isolate(c, source_id, isolations))
+
+    async def _isolate(self, connection: Connection, source_id: int, isolations: Sequence[Isolation]) -> int:
+        subjects = {subject for each in isolations if (subject := _subject(each)) is not None}
+        subject_keys = await self._keys.ensure_subjects(connection, subjects)
+        rows = [self._row(source_id, isolation, subject_keys) for isolation in isolations]
         names = ("partitions", "offsets", "lines", "error_codes", "error_types", "paths", "record_ids",
-                 "input_versions", "sha256s", "wrapped_keys", "ciphertexts")  # fmt: skip
+                 "input_versions", "sha256s", "subject_ids", "wrapped_keys", "ciphertexts")  # fmt: skip
         parameters = columns(rows, names) | {"source_id": source_id, "kek_id": self._vault.kek_id}
-        found = await transact(self._pool, lambda c: self._all(c, "isolate", parameters))
+        found = await self._all(connection, "isolate", parameters)
         return int(found[0][0])
 
-    def _row(self, source_id: int, isolation: Isolation) -> tuple[Any, ...]:
-        position, record = isolation.position, isolation.record
-        key, wrapped = self._vault.new_key()
+    def _row(
+        self, source_id: int, isolation: Isolation, subject_keys: Mapping[str, bytes]
+    ) -> tuple[Any, ...]:
+        position, record, subject = isolation.position, isolation.record, _subject(isolation)
+        key, wrapped = self._vault.new_key(subject_keys[subject] if subject is not None else None)
         sealed = self._vault.seal(key, isolation.raw, raw_aad(source_id, position.partition, position.offset))
         return (position.partition, position.offset, position.line, isolation.error_code,
                 isolation.error_type, isolation.path, record.record_id if record else None,
                 record.input_version if record else None, record.sha256 if record else None,
-                wrapped, sealed)  # fmt: skip
+                subject, wrapped, sealed)  # fmt: skip
 
     async def _all(self, connection: Connection, name: str, parameters: Any) -> list[tuple[Any, ...]]:
         cursor = await connection.execute(self._sql[name], parameters)
         return await cursor.fetchall()
+
+
+def _subject(isolation: Isolation) -> str | None:
+    return isolation.record.attributes.subject_id if isolation.record is not None else None

@@ -15,7 +15,7 @@ class VersionStatus:
     """One pipeline version. `counts` is by state; the lists are (reason, count), most frequent first.
 
     `waiting`: live_leases, expired_leases, parked, due, next_due. `calls`: calls, corrections, failed, lost,
-    cost, cost_unknown (billed calls whose cost nobody told).
+    cost, reserved (what lost calls are charged at), cost_unknown (billed calls whose cost nobody told).
     """
 
     version: Row
@@ -39,7 +39,15 @@ class Status:
 
 
 _NO_WAITING: Row = {"live_leases": 0, "expired_leases": 0, "parked": 0, "due": 0, "next_due": None}
-_NO_CALLS: Row = {"calls": 0, "corrections": 0, "failed": 0, "lost": 0, "cost": 0, "cost_unknown": 0}
+_NO_CALLS: Row = {
+    "calls": 0,
+    "corrections": 0,
+    "failed": 0,
+    "lost": 0,
+    "cost": 0,
+    "reserved": 0,
+    "cost_unknown": 0,
+}
 
 
 class StatusStore:

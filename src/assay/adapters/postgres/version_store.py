@@ -95,7 +95,7 @@ class VersionStore:
                 raise ConfigurationError(
                     f"This version of {name} is labelled {known_label!r} already; a label does not change."
                 )
-            return version_id, new is not None
+            return version_id, bool(new and new[1])
 
     def _check_label(
         self, connection: psycopg.Connection[tuple[Any, ...]], parameters: dict[str, Any]

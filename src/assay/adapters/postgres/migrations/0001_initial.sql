@@ -153,7 +153,9 @@ CREATE TABLE assay.inputs (
 
 -- An annotation: one row per (record_id, input_version, version). Narrow, and no index touches a column
 -- that finish changes (not even in a predicate), so that finishes stay HOT. Parked work and leases that may
--- have expired are found through parked_tasks and claim_batches instead.
+-- have expired are found through parked_tasks and claim_batches instead. Workers that die are counted apart
+-- (take_overs): they must not use up the attempts of records that were never called. aged_seconds is the time
+-- spent in attempts and in waits that somebody asked for; a stopped or drained run does not age its tasks.
 CREATE TABLE assay.annotation_tasks (
     task_id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     record_id           text COLLATE "C" NOT NULL,
@@ -166,6 +168,8 @@ CREATE TABLE assay.annotation_tasks (
     lease_until         timestamptz,
     not_before          timestamptz,
     attempts            integer NOT NULL CHECK (attempts >= 0),
+    take_overs          integer NOT NULL DEFAULT 0 CHECK (take_overs >= 0),
+    aged_seconds        double precision NOT NULL DEFAULT 0,
     first_pass_code     text,
     error_code          text,
     review_reason       text,
@@ -398,6 +402,7 @@ CREATE TABLE assay_vault.labels (
 );
 CREATE TABLE assay_vault.raws (
     raw_ref     bigint PRIMARY KEY,
+    subject_id  text COLLATE "C",
     kek_id      text NOT NULL,
     wrapped_key bytea NOT NULL,
     ciphertext  bytea NOT NULL

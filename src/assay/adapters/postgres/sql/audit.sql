@@ -90,9 +90,11 @@ WHERE x.subject_id IS NULL OR s.subject_id IS NOT NULL
 -- name: sealed_raws
 -- Everything that opens isolated bytes, for a cursor.
 SELECT 'isolated ' || i.isolated_id, i.source_id, i.partition_no, i.source_offset, i.offered_sha256,
-       w.kek_id, w.wrapped_key, w.ciphertext
+       w.kek_id, w.wrapped_key, w.subject_id, s.kek_id, s.wrapped_key, w.ciphertext
 FROM assay.isolated_records i
 JOIN assay_vault.raws w ON w.raw_ref = i.raw_ref
+LEFT JOIN assay_vault.subject_keys s ON s.subject_id = w.subject_id
+WHERE w.subject_id IS NULL OR s.subject_id IS NOT NULL
 
 -- name: who
 -- The records behind a few tasks, for people.

@@ -85,10 +85,11 @@ offered AS MATERIALIZED (
 INSERT INTO assay.annotation_tasks AS t
     (record_id, input_version, version_id, input_sha256, encrypted_text_ref, state, attempt_id, lease_until,
      attempts, quality_probability, quality_selected, first_claimed_at,
-     moves, last_move, last_moved_at, last_actor)
+     moves, last_move, last_moved_at, last_actor, last_reason)
 SELECT o.record_id, o.input_version, %(version_id)b::int4, o.input_sha256, i.encrypted_text_ref, 'processing',
        o.attempt_id, clock.now + make_interval(secs => %(lease_seconds)b::float8),
-       1, o.quality_probability, o.quality_selected, clock.now, 1, 'claim', clock.now, %(actor)b::text
+       1, o.quality_probability, o.quality_selected, clock.now, 1, 'claim', clock.now, %(actor)b::text,
+       'offered'
 FROM offered o
 CROSS JOIN clock
 JOIN assay.inputs i
@@ -99,24 +100,27 @@ ON CONFLICT (record_id, input_version, version_id) DO UPDATE SET
     attempt_id = excluded.attempt_id,
     lease_until = excluded.lease_until,
     not_before = NULL,
-    attempts = t.attempts + 1,
+    aged_seconds = t.aged_seconds + CASE WHEN t.state = 'retry_scheduled'
+        THEN extract(epoch FROM least(t.not_before, excluded.last_moved_at) - t.last_moved_at) ELSE 0 END,
+    attempts = t.attempts + CASE WHEN t.state = 'processing' THEN 0 ELSE 1 END,
+    take_overs = t.take_overs + CASE WHEN t.state = 'processing' THEN 1 ELSE 0 END,
     moves = t.moves + 1,
     last_move = CASE WHEN t.state = 'processing' THEN 'take_over' ELSE 'claim' END::assay.task_move,
     last_moved_at = excluded.last_moved_at,
     last_actor = excluded.last_actor,
-    last_reason = NULL
+    last_reason = CASE WHEN t.state = 'processing' THEN 'lease_expired' ELSE 'due' END
 WHERE t.input_sha256 = excluded.input_sha256
   AND ((t.state = 'processing' AND t.lease_until < excluded.last_moved_at)
        OR (t.state = 'retry_scheduled' AND t.not_before <= excluded.last_moved_at))
 RETURNING t.record_id, t.input_version, t.task_id, t.attempt_id, t.encrypted_text_ref, t.attempts,
-          t.first_pass_code, t.quality_selected, (t.moves + 1) / 2,
-          extract(epoch FROM t.last_moved_at - t.first_claimed_at)::float8, t.last_move = 'take_over'
+          t.first_pass_code, t.quality_selected, (t.moves + 1 + t.take_overs) / 2, t.take_overs,
+          t.aged_seconds, t.last_move = 'take_over'
 
 -- name: claim_recover
 -- Tasks that a claim of ours already holds: its commit went through, its reply was lost.
 SELECT t.record_id, t.input_version, t.task_id, t.attempt_id, t.encrypted_text_ref, t.attempts,
-       t.first_pass_code, t.quality_selected, (t.moves + 1) / 2,
-       extract(epoch FROM t.last_moved_at - t.first_claimed_at)::float8, t.last_move = 'take_over'
+       t.first_pass_code, t.quality_selected, (t.moves + 1 + t.take_overs) / 2, t.take_overs,
+       t.aged_seconds, t.last_move = 'take_over'
 FROM unnest(%(record_ids)b::text[], %(input_versions)b::int4[], %(attempt_ids)b::uuid[])
      AS o (record_id, input_version, attempt_id)
 JOIN assay.annotation_tasks t
@@ -201,24 +205,27 @@ SET state = 'processing',
     attempt_id = ready.attempt_id,
     lease_until = clock.now + make_interval(secs => %(lease_seconds)b::float8),
     not_before = NULL,
-    attempts = t.attempts + 1,
+    aged_seconds = t.aged_seconds + CASE WHEN t.state = 'retry_scheduled'
+        THEN extract(epoch FROM least(t.not_before, clock.now) - t.last_moved_at) ELSE 0 END,
+    attempts = t.attempts + CASE WHEN t.state = 'processing' THEN 0 ELSE 1 END,
+    take_overs = t.take_overs + CASE WHEN t.state = 'processing' THEN 1 ELSE 0 END,
     moves = t.moves + 1,
     last_move = CASE WHEN t.state = 'processing' THEN 'take_over' ELSE 'claim' END::assay.task_move,
     last_moved_at = clock.now,
     last_actor = %(actor)b::text,
-    last_reason = NULL
+    last_reason = CASE WHEN t.state = 'processing' THEN 'lease_expired' ELSE 'due' END
 FROM ready, clock
 WHERE t.task_id = ready.task_id
 RETURNING t.record_id, t.input_version, t.task_id, t.attempt_id, t.encrypted_text_ref, t.attempts,
-          t.first_pass_code, t.quality_selected, (t.moves + 1) / 2,
-          extract(epoch FROM t.last_moved_at - t.first_claimed_at)::float8, t.last_move = 'take_over',
+          t.first_pass_code, t.quality_selected, (t.moves + 1 + t.take_overs) / 2, t.take_overs,
+          t.aged_seconds, t.last_move = 'take_over',
           t.input_sha256
 
 -- name: waiting_recover
 -- Tasks that a claim_waiting of ours already holds: its commit went through, its reply was lost.
 SELECT t.record_id, t.input_version, t.task_id, t.attempt_id, t.encrypted_text_ref, t.attempts,
-       t.first_pass_code, t.quality_selected, (t.moves + 1) / 2,
-       extract(epoch FROM t.last_moved_at - t.first_claimed_at)::float8, t.last_move = 'take_over',
+       t.first_pass_code, t.quality_selected, (t.moves + 1 + t.take_overs) / 2, t.take_overs,
+       t.aged_seconds, t.last_move = 'take_over',
        t.input_sha256
 FROM unnest(%(task_ids)b::int8[], %(attempt_ids)b::uuid[]) AS o (task_id, attempt_id)
 JOIN assay.annotation_tasks t ON t.task_id = o.task_id AND t.attempt_id = o.attempt_id

@@ -30,9 +30,10 @@ offered AS MATERIALIZED (
     SELECT * FROM unnest(
         %(partitions)b::int4[], %(offsets)b::int8[], %(lines)b::int8[], %(error_codes)b::text[],
         %(error_types)b::text[], %(paths)b::text[], %(record_ids)b::text[], %(input_versions)b::int4[],
-        %(sha256s)b::bytea[], %(wrapped_keys)b::bytea[], %(ciphertexts)b::bytea[]
+        %(sha256s)b::bytea[], %(subject_ids)b::text[], %(wrapped_keys)b::bytea[],
+        %(ciphertexts)b::bytea[]
     ) AS u (partition_no, source_offset, source_line, error_code, error_type, path, record_id,
-            input_version, offered_sha256, wrapped_key, ciphertext)
+            input_version, offered_sha256, subject_id, wrapped_key, ciphertext)
 ),
 isolated AS (
     INSERT INTO assay.isolated_records
@@ -46,8 +47,8 @@ isolated AS (
     RETURNING *
 ),
 vaulted AS (
-    INSERT INTO assay_vault.raws (raw_ref, kek_id, wrapped_key, ciphertext)
-    SELECT i.raw_ref, %(kek_id)b::text, o.wrapped_key, o.ciphertext
+    INSERT INTO assay_vault.raws (raw_ref, subject_id, kek_id, wrapped_key, ciphertext)
+    SELECT i.raw_ref, o.subject_id, %(kek_id)b::text, o.wrapped_key, o.ciphertext
     FROM isolated i
     JOIN offered o ON o.partition_no = i.partition_no AND o.source_offset = i.source_offset
 ),

@@ -46,11 +46,13 @@ GROUP BY version_id, reason
 ORDER BY version_id, count(*) DESC, reason
 
 -- name: status_calls
--- Calls and cost by version and outcome.
+-- Calls and cost by version. What lost calls are charged at, their reserve, is told apart: nobody billed it yet.
 SELECT version_id, count(*) AS calls, count(*) FILTER (WHERE pass_number = 2) AS corrections,
        count(*) FILTER (WHERE outcome = 'failed') AS failed,
        count(*) FILTER (WHERE outcome IN ('outcome_unknown', 'lease_lost')) AS lost,
-       coalesce(sum(cost), 0) AS cost, count(*) FILTER (WHERE cost IS NULL AND billed) AS cost_unknown
+       coalesce(sum(cost) FILTER (WHERE outcome <> 'outcome_unknown'), 0) AS cost,
+       coalesce(sum(cost) FILTER (WHERE outcome = 'outcome_unknown'), 0) AS reserved,
+       count(*) FILTER (WHERE cost IS NULL AND billed) AS cost_unknown
 FROM assay.calls
 GROUP BY version_id
 

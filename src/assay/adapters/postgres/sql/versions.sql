@@ -1,13 +1,14 @@
 -- Pipeline versions and their release rows.
 
 -- name: register_version
--- The same digest again is the same version; its release row is made with it.
+-- The same digest again is the same version (xmax tells); its release row is made with it. The price is no part
+-- of a version: what a lost call is charged at follows it.
 INSERT INTO assay.pipeline_versions
     (name, pipeline_version, label, definition, code_commit, call_reserve, registered_at)
 VALUES (%(name)s, %(pipeline_version)s, %(label)s, %(definition)s::text::jsonb, %(code_commit)s,
         %(call_reserve)s, assay.assay_now())
-ON CONFLICT (name, pipeline_version) DO NOTHING
-RETURNING version_id
+ON CONFLICT (name, pipeline_version) DO UPDATE SET call_reserve = excluded.call_reserve
+RETURNING version_id, xmax = 0
 
 -- name: register_release
 -- Every version has a release row from its registration on.
