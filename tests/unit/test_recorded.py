@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from assay.adapters.providers.recorded import RecordedModel, RecordedSpec, as_response, parse_recorded
 from assay.adapters.providers.recorded_jsonl import json_members
 from assay.adapters.providers.recorded_rows import Cell
-from assay.domain.failures import ConfigurationError, ConfigurationProviderError
+from assay.domain.failures import ConfigurationError, ConfigurationProviderError, RequestProviderError
 from assay.ports import ModelRequest, ModelResponse, Usage
 
 SHARED = Path(
@@ -133,7 +133,7 @@ def test_an_id_twice_is_refused_not_guessed(tmp_path: Path) -> None:
         RecordedModel(path, "answer", id_column="id")
     assert "secret-x" not in str(caught.value)
     assert contents(path, "answer", "a.csv:3", "y") == ["three", "two"]
-    with pytest.raises(ConfigurationProviderError):
+    with pytest.raises(RequestProviderError, match="recorded_answer_ambiguous"):
         contents(path, "answer", "secret-x")
 
 

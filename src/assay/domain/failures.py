@@ -118,4 +118,5 @@ PROVIDER_CODES: Final[dict[str, FailureClass]] = {
     "provider_settings_rejected": FailureClass.CONFIGURATION,
     "provider_refused": FailureClass.POLICY,
     "provider_request_rejected": FailureClass.CONTRACT,
+    "recorded_answer_ambiguous": FailureClass.CONTRACT,
 }

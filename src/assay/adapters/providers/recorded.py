@@ -13,7 +13,12 @@ from typing import Final, NamedTuple
 
 from assay.adapters.providers.recorded_index import AnswersChangedError, AnswersFile
 from assay.adapters.providers.recorded_rows import Cell
-from assay.domain.failures import ConfigurationError, ConfigurationProviderError, ProviderError
+from assay.domain.failures import (
+    ConfigurationError,
+    ConfigurationProviderError,
+    ProviderError,
+    RequestProviderError,
+)
 from assay.ports import ModelRequest, ModelResponse
 
 _NOTHING: Final = Decimal(0)
@@ -66,7 +71,7 @@ class RecordedModel:
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         """The recorded answer, the same at each pass. Raises `ConfigurationProviderError` if the file
-        changed since it was read, or holds the record's id twice."""
+        changed since it was read, `RequestProviderError` if it holds the record's id twice."""
         started = time.perf_counter()
         try:
             cell = self._look_up(request.record_id)
@@ -88,7 +93,8 @@ class RecordedModel:
         if row is None:
             rows = self._answers.rows_with_id(record_id)
             if len(rows) > 1:
-                raise _unusable()
+                # Which of the two answers is meant, nobody can say: it concerns this record alone.
+                raise RequestProviderError("recorded_answer_ambiguous", billed=False)
             row = rows[0] if rows else None
         return None if row is None else self._answers.answer(row)
 
