@@ -21,7 +21,7 @@ from assay.adapters.postgres.renewal_store import RenewalStore
 from assay.adapters.postgres.session import make_pool
 from assay.adapters.postgres.source_store import SourceStore
 from assay.adapters.postgres.version_store import VersionStore
-from assay.adapters.vault import Vault, WrongVaultKey, load_kek
+from assay.adapters.vault import Vault, WrongVaultKey, has_kek, load_kek
 from assay.config import Settings
 from assay.domain.contract import plan_of
 from assay.domain.definition import Pipeline
@@ -62,15 +62,26 @@ def database(settings: Settings, say: Callable[[str], None] | None = None) -> It
 
 
 def open_vault(settings: Settings) -> Vault:
-    """The vault under the key that the settings name."""
+    """The vault under the key that the settings name, to read. Raises `ConfigurationError` without one."""
+    if not has_kek(settings.environment, settings.vault_key_file):
+        raise ConfigurationError(
+            f"There is no vault key file {settings.vault_key_file}; bring it back, or set ASSAY_VAULT_KEY."
+        )
     return Vault(load_kek(settings.environment, settings.vault_key_file))
 
 
 def open_vault_to_write(settings: Settings, url: str) -> Vault:
-    """The vault for new records. Raises `WrongVaultKey` where the database was written with another key:
-    what is sealed under two keys can be read with neither."""
-    vault = open_vault(settings)
-    other = VersionStore(url).other_vault_key(vault.kek_id)
+    """The vault for new records; a project's first run makes its key.
+
+    Raises `WrongVaultKey` where the database was written with another key (what is sealed under two keys can
+    be read with neither), `ConfigurationError` where the key is gone: a new one must not take its place.
+    """
+    versions = VersionStore(url)
+    if versions.other_vault_key("") is not None:
+        vault = open_vault(settings)
+    else:
+        vault = Vault(load_kek(settings.environment, settings.vault_key_file))
+    other = versions.other_vault_key(vault.kek_id)
     if other is not None:
         raise WrongVaultKey(other, vault.kek_id)
     return vault

@@ -6,11 +6,12 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -44,7 +45,8 @@ class Newcomer:
             finally:
                 if process.poll() is None:
                     for pid in reversed(family(process.pid)):
-                        os.kill(pid, 9)
+                        with suppress(ProcessLookupError):  # it may end by itself meanwhile
+                            os.kill(pid, signal.SIGKILL)
 
     def finished(self, *command: str, timeout: float = 180) -> tuple[int, str]:
         """Run a command in the clone to its end: exit code and what it printed."""
@@ -104,7 +106,7 @@ def _arrived(uid: int, gid: int, base: Path, python_home: Path) -> Newcomer:
     own = {
         "HOME": str(home), "PATH": os.defpath, "PYTHON": str(python_home / "bin" / version),
         "LD_LIBRARY_PATH": str(python_home / "lib"), "ASSAY_ONLY_LOOPBACK": "1",
-        "PIP_CACHE_DIR": str(home / "pip"),
+        "PIP_CACHE_DIR": str(home / "pip"), "LC_MESSAGES": "C",
     }  # fmt: skip
     if uid == 0:
         # Root's servers live outside of projects: in a place that goes away with the test.

@@ -34,6 +34,21 @@ def made(folder: Path, url: str) -> Project:
     return project
 
 
+def test_a_lost_vault_key_is_not_replaced_by_a_new_one(tmp_path: Path, db_url: str) -> None:
+    project = made(tmp_path, db_url)
+    project.done("run", "tickets.py", "-i", "one.csv", "-q")
+    key = tmp_path / ".assay" / "vault.key"
+    kept = key.read_text()
+    key.unlink()
+    for command in (("run", "tickets.py", "-i", "two.csv", "-q"), ("results", "tickets.py", "--reveal")):
+        refused = project.finished(*command)
+        assert refused.returncode == 2
+        assert "no vault key file" in refused.stderr
+        assert not key.exists()
+    key.write_text(kept)
+    assert project.finished("results", "tickets.py", "--reveal").returncode == 0
+
+
 def test_another_vault_key_never_writes_into_a_database(tmp_path: Path, db_url: str) -> None:
     project = made(tmp_path, db_url)
     project.done("run", "tickets.py", "-i", "one.csv", "-q")

@@ -12,6 +12,8 @@ from labelling_project import Project
 from resident_memory import Watched, watch
 
 LABELS = ("billing", "technical", "other")
+# MiB. Allocators are noisy; to keep half of the rows below, with all that is made for them, takes more.
+MORE = 16
 PIPELINE = """
 from typing import Literal
 from assay import Contract, Pipeline, Prompt, Route
@@ -62,12 +64,12 @@ def told(name: str, count: int, watched: Watched) -> str:
 
 
 def test_memory_stays_flat(tmp_path: Path, db_url: str) -> None:
-    count = 20_000
+    count = 30_000
     project = Project(tmp_path, db_url)
     ran = labelled(project, count, timeout=120)
-    assert ran.end < ran.plateau + 8, told("run", count, ran)
+    assert ran.end < ran.plateau + MORE, told("run", count, ran)
     found = exported(project, count, timeout=60)
-    assert found.end < found.plateau + 8, told("results", count, found)
+    assert found.end < found.plateau + MORE, told("results", count, found)
 
 
 def test_growth_would_be_seen() -> None:
@@ -77,7 +79,7 @@ def test_growth_would_be_seen() -> None:
                           stderr=subprocess.PIPE) as process:  # fmt: skip
         watched = watch(process, every=0.01, timeout=60)
     assert watched.code == 0
-    assert watched.end > watched.plateau + 8
+    assert watched.end > watched.plateau + MORE
 
 
 @pytest.mark.scale

@@ -10,6 +10,7 @@ from typing import Any, LiteralString
 from assay.adapters.postgres.claim_store import ClaimStore
 from assay.adapters.postgres.finish_store import RELEASE_LOCKS, FinishStore
 from assay.adapters.postgres.queries import queries
+from assay.domain.work import Claims, NotWon
 
 
 def edited(
@@ -30,6 +31,30 @@ def one_statement_claim() -> LiteralString:
         "WITH won AS (" + sql["claim_tasks"] + "), found AS (" + read + ") "
         "SELECT EXISTS (SELECT FROM won), found.state FROM found"
     )
+
+
+class ReadOnceClaims(ClaimStore):
+    """Reads once: an offer that was not won counts as held by somebody, whatever has become of it."""
+
+    _reads = 0
+
+    async def _claim(self, *arguments: Any) -> Claims:
+        self._reads = 0
+        return await super()._claim(*arguments)
+
+    async def _read(self, *arguments: Any) -> list[NotWon | None]:
+        self._reads += 1
+        found = await super()._read(*arguments)
+        return found if self._reads == 1 else [None] * len(found)
+
+
+class AnyContentClaims(ClaimStore):
+    """Makes tasks for an identity, whatever content is stored under it."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        variant = edited(self._sql["claim_tasks"], " AND i.input_sha256 = o.input_sha256", "")
+        self._sql = self._sql | {"claim_tasks": variant}
 
 
 class UnorderedClaims(ClaimStore):

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from finishes import accepted, parked
 from psycopg import sql
-from sql_variants import UnorderedClaims, one_statement_claim
+from sql_variants import AnyContentClaims, ReadOnceClaims, UnorderedClaims, one_statement_claim
 from stores import Bench, Station, open_bench, race, register, stations
 from waiting import deadlocks, until_blocked
 
@@ -27,6 +27,7 @@ WORKERS = 8
 ROUNDS = 100  # of eight claims and eight finishes
 KEYS = 24  # in play in one round
 TAKE_OVERS = 120
+MEETINGS = 300
 
 
 @pytest.fixture
@@ -81,6 +82,14 @@ def test_eight_workers_over_the_same_keys_have_one_winner_each(bench: Bench) -> 
     assert deadlocks(bench.db) == 0
 
 
+# What keeps a record to a session until its transaction ends.
+_HOLD: Final = (
+    "INSERT INTO assay.inputs (record_id, input_version, input_sha256, encrypted_text_ref, source_id, "
+    "partition_no, source_offset, first_seen_at) "
+    "VALUES (%s, 1, sha256(%s::bytea), 0, 0, 0, 0, assay.assay_now())"
+)
+
+
 # --- opposite orders ----------------------------------------------------------------------------------
 
 
@@ -89,11 +98,7 @@ def _meet_in_the_middle(bench: Bench, kind: type[ClaimStore]) -> int:
     there = [bench.offer(key) for key in ("a", "m", "z")]
     back = [bench.offer(key) for key in ("z", "m", "a")]
     with stations(bench, 2, claims=kind) as (first, second), psycopg.connect(bench.url) as third:
-        third.execute(
-            "INSERT INTO assay.inputs (record_id, input_version, input_sha256, encrypted_text_ref, "
-            "source_id, partition_no, source_offset, first_seen_at) "
-            "VALUES ('m', 1, sha256('m'), 0, 0, 0, 0, assay.assay_now())"
-        )
+        third.execute(_HOLD, ("m", "m"))
         runs = [first.start(_claim(first, there)), second.start(_claim(second, back))]
         until_blocked(bench.db, 2)
         third.rollback()
@@ -275,3 +280,94 @@ def test_one_statement_for_claim_and_losers_misses_the_winner(bench: Bench) -> N
         return None if state is None else str(state)
 
     assert _while_the_winner_commits(bench, lose) is None
+
+
+def _take_meanwhile(winner: Station, case: str) -> None:
+    """What happens to record "r" while another claim of it waits."""
+    bench = winner.bench
+    task = winner.claim_one(bench.offer("r", text="other" if case == "conflict" else None))
+    if case == "settled":
+        winner.finish(accepted(task))
+
+
+def _hears(bench: Bench, kind: type[ClaimStore], case: str) -> tuple[str, float]:
+    """Verdict on "r" and the wait, told to a claim that saw it free and then waited while it was taken.
+
+    The claim offers "a" as well, which a third session holds: it waits there, before it comes to "r".
+    """
+    bench.stop_clock()
+    with (
+        Station(bench, "loser", claims=kind) as loser,
+        Station(bench, "winner", lease_seconds=45.0) as winner,
+        psycopg.connect(bench.url) as third,
+    ):
+        third.execute(_HOLD, ("a", "a"))
+        losing = loser.start(_claim(loser, [bench.offer("a"), bench.offer("r")]))
+        try:
+            until_blocked(bench.db)
+            _take_meanwhile(winner, case)
+        finally:
+            third.rollback()
+        claims = losing.result(60)
+    assert [record.record_id for record, _ in claims.won] == ["a"]
+    (found,) = claims.not_won
+    return found.verdict, found.wait_seconds
+
+
+LATE_VERDICTS: Final = [("settled", 0.0), ("conflict", 0.0), ("in_progress", 45.0)]
+
+
+@pytest.mark.parametrize(("case", "wait"), LATE_VERDICTS)
+def test_who_waited_hears_what_has_become_of_it(bench: Bench, case: str, wait: float) -> None:
+    assert _hears(bench, ClaimStore, case) == (case, wait)
+
+
+@pytest.mark.parametrize("case", [case for case, _ in LATE_VERDICTS])
+def test_without_a_second_read_it_hears_nothing_of_that(bench: Bench, case: str) -> None:
+    assert _hears(bench, ReadOnceClaims, case) == ("in_progress", 0.0)
+
+
+# --- two contents under one identity --------------------------------------------------------------------
+
+
+def _meetings(first: Station, second: Station) -> Counter[tuple[int, tuple[str, ...]]]:
+    """Two stations offer other contents under one identity at once, again and again: how many won, and what
+    the others heard."""
+
+    async def claim(station: Station, offer: Offer) -> Claims:
+        return await _claim(station, [offer])
+
+    seen: Counter[tuple[int, tuple[str, ...]]] = Counter()
+    for number in range(MEETINGS):
+        one, two = (first.bench.offer(f"r{number:04}", text=text) for text in ("one", "two"))
+        answers = race((first, partial(claim, first, one)), (second, partial(claim, second, two)))
+        heard = tuple(found.verdict.value for claims in answers for found in claims.not_won)
+        seen[sum(len(claims.won) for claims in answers), heard] += 1
+    return seen
+
+
+def _of_another_version(bench: Bench) -> Bench:
+    return replace(bench, version_id=register(bench.url, bench.name, "m2"))
+
+
+def test_of_two_contents_under_one_identity_one_wins(bench: Bench) -> None:
+    with stations(bench, 2) as (first, second):
+        assert _meetings(first, second) == {(1, ("conflict",)): MEETINGS}
+    assert deadlocks(bench.db) == 0
+
+
+def test_of_two_contents_under_two_versions_one_wins(bench: Bench) -> None:
+    with Station(bench, "first") as first, Station(_of_another_version(bench), "second") as second:
+        assert _meetings(first, second) == {(1, ("conflict",)): MEETINGS}
+    differing = "SELECT count(*) FROM assay.annotation_tasks t JOIN assay.inputs i USING (record_id)"
+    assert bench.one(differing) == MEETINGS
+    assert bench.one(differing + " WHERE t.input_sha256 <> i.input_sha256") == 0
+
+
+def test_without_the_comparison_a_second_content_wins_too(bench: Bench) -> None:
+    later = _of_another_version(bench)
+    with (
+        Station(bench, "first", claims=AnyContentClaims) as first,
+        Station(later, "second", claims=AnyContentClaims) as second,
+    ):
+        assert set(_meetings(first, second)) != {(1, ("conflict",))}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from embedded_people import Person, Refused, anyone, ordinary_only, until, until_gone
+from embedded_people import Person, Refused, anyone, kill_process, ordinary_only, until, until_gone
 
 from assay.adapters.embedded.locks import held_exclusively
 from assay.adapters.embedded.postmaster import read_postmaster
@@ -23,7 +23,7 @@ from assay.adapters.embedded.processes import Life, life_of
 
 __all__ = ["anyone"]
 
-# The tests of this file share a server and build on one another: whole files go to a worker (--dist loadfile).
+# The tests of this file share a server and build on one another: it goes to one worker (--dist loadfile).
 pytestmark = pytest.mark.timeout(60)
 
 
@@ -175,7 +175,7 @@ def test_a_lock_that_a_child_inherits_keeps_the_server(anyone: Person, project: 
         while time.monotonic() < graces_later:
             assert watcher.ask("status")["clients_held"]
             assert watcher.ask("status")["running"]
-        os.kill(child, signal.SIGKILL)
+        kill_process(child)
         until(lambda: not watcher.ask("status")["running"], "the end of an unused server")
 
 

@@ -24,8 +24,8 @@ from assay.domain.lifecycle import TaskState
 
 WORKERS = 4
 TRIALS = 200
-LONGEST_FREEZE: Final = 5.0
-"""Seconds. A freezer waits for the finishes under way, which take milliseconds; a starved one, for ever."""
+LONGEST_FREEZE: Final = 30.0
+"""Seconds. A freezer waits for the finishes under way, milliseconds or seconds; a starved one, for ever."""
 
 CANDIDATES: Final = "SELECT count(*) FROM assay.task_history WHERE to_state = 'auto_candidate'"
 

@@ -102,7 +102,7 @@ def test_the_projects_key_is_made_once_and_is_its_owners_alone(tmp_path: Path) -
     assert load_kek({}, file) == first
     assert len(first) == KEY_BYTES
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert [entry.name for entry in file.parent.iterdir()] == ["vault.key"]
+    assert sorted(entry.name for entry in file.parent.iterdir()) == [".gitignore", "vault.key"]
 
 
 def test_environment_and_file_come_before_the_projects_key(tmp_path: Path) -> None:

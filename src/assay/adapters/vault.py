@@ -88,6 +88,14 @@ def _decrypt(cipher: AESGCM, sealed: bytes, aad: bytes) -> bytes:
         ) from None
 
 
+def has_kek(environment: Mapping[str, str], default_file: Path) -> bool:
+    """Whether `load_kek` would find a key rather than make one."""
+    return (
+        bool(environment.get("ASSAY_VAULT_KEY") or environment.get("ASSAY_VAULT_KEY_FILE"))
+        or default_file.exists()
+    )
+
+
 def load_kek(environment: Mapping[str, str], default_file: Path) -> bytes:
     """The key-encryption key: ASSAY_VAULT_KEY (base64), ASSAY_VAULT_KEY_FILE, or the project's own file.
 
@@ -110,6 +118,9 @@ def load_kek(environment: Mapping[str, str], default_file: Path) -> bytes:
 
 def _create_key_file(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    ignore = path.with_name(".gitignore")
+    if not ignore.exists():
+        ignore.write_text("*\n", encoding="ascii")  # a key in a repository is a key no more
     draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:

@@ -33,6 +33,7 @@ class Screen:
         self._started = time.monotonic()
         self._ended: float | None = None
         self._note = ""
+        self._most_done = 0
         self._samples: list[tuple[float, int]] = []
         self._live: Live | None = None
         self._stop = threading.Event()
@@ -79,7 +80,7 @@ class Screen:
         """Three lines that never wrap: the bar with its pace, what became of the records, a note."""
         grid = Table.grid(padding=(0, 1))
         total = self._progress.total
-        bar = ProgressBar(total=float(total) if total else None, completed=float(self._progress.done),
+        bar = ProgressBar(total=float(total) if total else None, completed=float(self._done()),
                           width=24, pulse=not total, style="dim", complete_style="green",
                           finished_style="green")  # fmt: skip
         pace, outcome = self._figures()
@@ -90,21 +91,29 @@ class Screen:
         return Group(*lines)
 
     def _rate(self) -> float:
-        now, done = time.monotonic(), self._progress.done - self._progress.skipped
+        now, done = time.monotonic(), self._done()
         self._samples.append((now, done))
         while self._samples and now - self._samples[0][0] > _RATE_WINDOW_SECONDS:
             self._samples.pop(0)
         then, before = self._samples[0]
         return (done - before) / (now - then) if now > then else 0.0
 
+    def _done(self) -> int:
+        """What is done, as far as was ever known: a record parked a moment ago must not turn the bar back."""
+        total = self._progress.total
+        done = self._progress.done if total is None else min(self._progress.done, total)
+        self._most_done = max(self._most_done, done)
+        return self._most_done
+
     def _figures(self) -> tuple[str, str]:
         """Pace, and outcome of this run."""
         p = self._progress
         rate = self._rate()
+        done = self._done()
         of = f"/{p.total}" if p.total is not None else ""
-        pace = [f"{p.done}{of}", f"{rate:.0f}/s", f"in flight {p.in_flight}"]
-        if p.total is not None and rate > 0 and p.done < p.total:
-            pace.append(f"{_duration((p.total - p.done) / rate)} left")
+        pace = [f"{done}{of}", f"{rate:.0f}/s", f"in flight {p.in_flight}"]
+        if p.total is not None and rate > 0 and done < p.total:
+            pace.append(f"{_duration((p.total - done) / rate)} left")
         outcome = [f"accepted {p.accepted}", f"review {p.review}", f"dead {p.dead}"]
         if p.waiting:
             worst = p.park_reasons.most_common(1)
