@@ -118,7 +118,7 @@ def test_functions_of_a_file_beside_it_count_too(tmp_path: Path) -> None:
     beside.write_text("def near(a, b):\n    return a == b\n", encoding="utf-8")
     start, end = BASE.index("def near"), BASE.index("def step")
     found = sources(tmp_path, BASE[:start] + "from beside_sums import near\n\n" + BASE[end:])
-    assert found["near"] == "def near(a, b):\n    return a == b"
+    assert "body=[Return(value=(a == b))]" in found["near"]
 
 
 def test_what_a_rule_names_through_a_module_counts_if_the_module_is_the_pipelines_own(tmp_path: Path) -> None:
@@ -134,6 +134,47 @@ def test_what_a_rule_names_through_a_module_counts_if_the_module_is_the_pipeline
         "return near(", "return math.pi and bought_near.near(1, 2) and beside_near.EDGE and beside_near.near("
     )
     found = sources(tmp_path, text)
-    assert found["beside_near.near"] == "def near(a, b):\n    return abs(a - b) < EDGE"
+    assert "(Call(func=abs, args=[(a - b)]) < EDGE)" in found["near"]
     assert (found["beside_near.EDGE"], found["EDGE"]) == ("2", "2")
+    assert "bought_near.near" not in found["Sum.adds_up"].split("\n")[1:]
     assert not [name for name in found if name.startswith(("math", "bought_near"))]
+
+
+def test_two_functions_of_one_name_are_two(tmp_path: Path) -> None:
+    def found(limit: int) -> dict[str, str]:
+        folder = tmp_path / str(limit)
+        folder.mkdir()
+        (folder / f"beside_{limit}.py").write_text(f"def step():\n    return {limit}\n", encoding="utf-8")
+        text = BASE.replace("import enum", f"import enum\nimport beside_{limit} as beside", 1)
+        return sources(folder, text.replace("return near(", "return beside.step() and near("))
+
+    one, two = found(1), found(2)
+    assert one["step"] != two["step"]
+    assert two["step#2"] == one["step"]
+    assert "\nstep = @step#2" in two["near"]
+
+
+def test_a_text_of_several_lines_in_a_method_counts_as_it_stands(tmp_path: Path) -> None:
+    before = BASE.replace("        # a comment", '        text = """\n    one\n"""')
+    assert sources(tmp_path, before) != sources(tmp_path, before.replace("    one", "        one"))
+
+
+@pytest.mark.parametrize(
+    "wrapper", ["functools.lru_cache", "functools.cache", "functools.lru_cache(maxsize=3)"]
+)
+def test_a_wrapped_function_is_read_through(tmp_path: Path, wrapper: str) -> None:
+    text = BASE.replace("import enum", "import enum, functools").replace("def step", f"@{wrapper}\ndef step")
+    changed = text.replace("return 1", "return 2")
+    assert sources(tmp_path, text) != sources(tmp_path, changed)
+
+
+def test_what_python_makes_of_a_name_counts(tmp_path: Path) -> None:
+    """The same words mean another function when they are imported from elsewhere."""
+    text = BASE.replace("import enum", "import enum\nfrom operator import add as both")
+    text = text.replace("return near(", "return both(1, 2) and near(")
+    assert sources(tmp_path, text) != sources(tmp_path, text.replace("import add", "import sub"))
+
+
+def test_a_local_name_is_not_the_module_s(tmp_path: Path) -> None:
+    text = BASE.replace("import enum", "import enum\nvalue = open(__file__)\nvalue.close()")
+    assert sources(tmp_path, text) == sources(tmp_path, BASE)
