@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import time
 from dataclasses import dataclass
@@ -140,9 +141,10 @@ class EmbeddedServer:
         places = find_places(self._project)
         if places is None:
             return
+        deadline = time.monotonic() + timeout
         with FileLock(places.start_lock) as start:
-            self._stop(places, start, time.monotonic() + timeout, force=True)
-            shutil.rmtree(places.folder)
+            self._stop(places, start, deadline, force=True)
+            _delete(places.folder, deadline)
 
     def _stop(self, places: Places, start: FileLock, deadline: float, force: bool) -> bool:
         if not start.acquire(timeout=max(0.0, deadline - time.monotonic())):
@@ -203,3 +205,14 @@ class _Until:
 
 def _silent(message: str) -> None:
     """Nobody listens."""
+
+
+def _delete(folder: Path, deadline: float) -> None:
+    """Delete a folder. A process killed a moment ago may still be writing or deleting there: then again."""
+    while folder.exists():
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.ENOENT) or time.monotonic() > deadline:
+                raise
+            time.sleep(POLL_SECONDS)
