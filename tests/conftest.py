@@ -68,7 +68,7 @@ def pytest_sessionfinish() -> None:
     project = Path(os.environ["ASSAY_TEST_SERVER"])
     if (project / ".assay").is_dir():
         EmbeddedServer(project).remove()
-    shutil.rmtree(project)
+    shutil.rmtree(project, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

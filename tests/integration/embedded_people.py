@@ -279,7 +279,7 @@ def person(name: str) -> Iterator[Person]:
                 python, environment = _reachable_python(base)
                 yield Person(name, user.pw_uid, user.pw_gid, python, environment, base)
     finally:
-        shutil.rmtree(base)
+        shutil.rmtree(base, ignore_errors=True)  # a process killed last may still write there
 
 
 def _environment() -> dict[str, str]:
