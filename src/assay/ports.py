@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from assay.domain.identity import SourceItem
+from assay.domain.rate_limits import RateLimits
 from assay.domain.work import (
     CallRecord,
     ClaimedTask,
@@ -60,7 +61,8 @@ class ModelResponse:
     """What came back: the answer's text exactly as the provider gave it, and what is known about the call.
 
     `content` is the raw answer (str as decoded from the provider's envelope; bytes where there is none).
-    `truncated` is True when the finish reason says that the token limit cut the answer.
+    `truncated` is True when the finish reason says that the token limit cut the answer. `rate_limits` is what
+    the reply's headers say about the account's limits, None where they say nothing.
     """
 
     content: str | bytes = field(repr=False)
@@ -72,10 +74,18 @@ class ModelResponse:
     status: int | None = None
     model: str | None = None
     latency_ms: float = 0.0
+    rate_limits: RateLimits | None = None
 
 
 class ModelPort(Protocol):
-    """A model. Raises `ProviderError` subclasses and nothing else; cancellation propagates."""
+    """A model. Raises `ProviderError` subclasses and nothing else; cancellation propagates.
+
+    `account` names whose limits its calls count against: all workers that call with the same key at the same
+    address share it. It tells neither key nor user name. None for a model without a vendor (`recorded:`).
+    """
+
+    @property
+    def account(self) -> str | None: ...
 
     async def complete(self, request: ModelRequest) -> ModelResponse: ...
 

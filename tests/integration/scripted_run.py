@@ -49,6 +49,10 @@ class ScriptedModel:
         self._script = {record_id: list(answers) for record_id, answers in script.items()}
         self.requests: list[ModelRequest] = []
 
+    @property
+    def account(self) -> None:
+        return None
+
     async def complete(self, request: ModelRequest) -> ModelResponse:
         self.requests.append(request)
         answer = self._script[request.record_id].pop(0)

@@ -133,6 +133,10 @@ def test_what_a_lost_call_is_charged_at_follows_the_price(bench: Bench) -> None:
 class DefectiveModel:
     """An adapter with a defect that some records bring out."""
 
+    @property
+    def account(self) -> None:
+        return None
+
     async def complete(self, request: ModelRequest) -> ModelResponse:
         raise ValueError(request.messages[-1][1])
 

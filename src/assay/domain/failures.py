@@ -18,6 +18,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
+from assay.domain.rate_limits import RateLimits
+
 
 class FailureClass(StrEnum):
     """Decides the route of a failure."""
@@ -53,7 +55,7 @@ class ProviderError(AssayError):
     seconds the provider asked for (already clamped, at least 0); `request_id` the vendor's id; `partial`
     the bytes that did arrive; `billed` False only where no money can have been spent (the request never
     left, or was refused before work); `counts_attempt` False for failures that use up age, not attempts
-    (429, connection failures, an open breaker).
+    (429, connection failures, an open breaker). `rate_limits`: what the reply's headers say about limits.
     """
 
     failure_class: FailureClass = FailureClass.TRANSIENT
@@ -68,6 +70,7 @@ class ProviderError(AssayError):
         partial: bytes = b"",
         billed: bool = True,
         counts_attempt: bool = True,
+        rate_limits: RateLimits | None = None,
     ) -> None:
         super().__init__(code if status is None else f"{code} (HTTP {status})")
         self.code = code
@@ -77,6 +80,7 @@ class ProviderError(AssayError):
         self.partial = partial
         self.billed = billed
         self.counts_attempt = counts_attempt
+        self.rate_limits = rate_limits
 
 
 class TransientProviderError(ProviderError):

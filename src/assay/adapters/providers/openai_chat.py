@@ -59,6 +59,11 @@ class OpenAIChatModel:
             trust_env=trust_env,
         )
 
+    @property
+    def account(self) -> str | None:
+        """The address without a key: limits are shared by whoever calls it."""
+        return f"{self._url.origin()}"
+
     def __repr__(self) -> str:
         return f"OpenAIChatModel({self._model!r}, base_url={str(self._url.origin())!r})"
 

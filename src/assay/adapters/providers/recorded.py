@@ -69,6 +69,11 @@ class RecordedModel:
         self._label_field = label_field
         self._name = f"recorded:{path.name}#{column}"
 
+    @property
+    def account(self) -> None:
+        """Nobody's: no vendor is asked."""
+        return None
+
     async def complete(self, request: ModelRequest) -> ModelResponse:
         """The recorded answer, the same at each pass. Raises `ConfigurationProviderError` if the file
         changed since it was read, `RequestProviderError` if it holds the record's id twice."""
