@@ -21,6 +21,8 @@ from assay.adapters.postgres.migrate import migrate
 
 # Before any adapter is made: the model transport refuses every host but this machine.
 os.environ["ASSAY_ONLY_LOOPBACK"] = "1"
+# An event or a field that the table of events does not name is an error here.
+os.environ["ASSAY_LOG_STRICT"] = "1"
 for name in (
     "OPENAI_API_KEY",
     "ANTHROPIC_API_KEY",

@@ -15,7 +15,9 @@ import check_modules
 import check_release
 import check_requirements
 import check_wording
+import render_logs
 import render_states
+import write_failures_page
 
 CHECKS = (
     check_links,
@@ -25,7 +27,9 @@ CHECKS = (
     check_modules,
     check_release,
     check_requirements,
+    render_logs,
     render_states,
+    write_failures_page,
 )
 
 

@@ -6,7 +6,8 @@ import os
 import random
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -14,14 +15,20 @@ from pathlib import Path
 from uuid import uuid4
 
 from assay.adapters.embedded.server import EmbeddedServer
+from assay.adapters.postgres.budget_store import ReservationStore
 from assay.adapters.postgres.claim_store import ClaimStore
+from assay.adapters.postgres.content_store import ContentStore
 from assay.adapters.postgres.finish_store import FinishStore
+from assay.adapters.postgres.key_rotation import VaultKeyStore, following
 from assay.adapters.postgres.migrate import is_empty, migrate, pending
+from assay.adapters.postgres.owner_lease import OwnerLease
 from assay.adapters.postgres.renewal_store import RenewalStore
-from assay.adapters.postgres.session import make_pool
+from assay.adapters.postgres.session import Pool, make_pool
 from assay.adapters.postgres.source_store import SourceStore
+from assay.adapters.postgres.version_acts import VersionActs
+from assay.adapters.postgres.version_events import VersionEvents
 from assay.adapters.postgres.version_store import VersionStore
-from assay.adapters.vault import Vault, WrongVaultKey, has_kek, load_kek
+from assay.adapters.vault import Vault, has_kek, load_keys
 from assay.config import Settings
 from assay.domain.contract import plan_of
 from assay.domain.definition import Pipeline
@@ -31,8 +38,11 @@ from assay.pipeline.attempt import Annotator, NoteFirstPass
 from assay.pipeline.crash import from_environment
 from assay.pipeline.limits import WorkerLimits
 from assay.pipeline.progress import Progress
+from assay.pipeline.source_group import GroupedClaims, GroupedSources, SourceGroup
+from assay.pipeline.spend import SpendGuard, SpendTerms
 from assay.pipeline.worker import Ports, RunResult, Worker
 from assay.ports import ModelPort, SourcePort
+from assay.telemetry import bound, tell
 
 # A run of zero-latency answers from a file is bound by the database, not by a vendor.
 RECORDED_CONCURRENCY = 500
@@ -67,23 +77,25 @@ def open_vault(settings: Settings) -> Vault:
         raise ConfigurationError(
             f"There is no vault key file {settings.vault_key_file}; bring it back, or set ASSAY_VAULT_KEY."
         )
-    return Vault(load_kek(settings.environment, settings.vault_key_file))
+    return _ring(settings)
+
+
+def _ring(settings: Settings) -> Vault:
+    def load() -> tuple[bytes, ...]:
+        return load_keys(settings.environment, settings.vault_key_file)
+
+    return Vault(*load(), reload=load)
 
 
 def open_vault_to_write(settings: Settings, url: str) -> Vault:
     """The vault for new records; a project's first run makes its key.
 
-    Raises `WrongVaultKey` where the database was written with another key (what is sealed under two keys can
+    Raises `WrongVaultKey` where the database is written with another key (what is sealed under two keys can
     be read with neither), `ConfigurationError` where the key is gone: a new one must not take its place.
     """
-    versions = VersionStore(url)
-    if versions.other_vault_key("") is not None:
-        vault = open_vault(settings)
-    else:
-        vault = Vault(load_kek(settings.environment, settings.vault_key_file))
-    other = versions.other_vault_key(vault.kek_id)
-    if other is not None:
-        raise WrongVaultKey(other, vault.kek_id)
+    keys = VaultKeyStore(url)
+    vault = open_vault(settings) if keys.current() is not None else _ring(settings)
+    vault.use(keys.first(vault.kek_id))
     return vault
 
 
@@ -146,10 +158,24 @@ class RunPlan:
     pipeline: Pipeline
     version_id: int
     model: ModelPort
-    source: SourcePort
+    sources: Sequence[SourcePort]
     mapping: str
     limits: WorkerLimits
     limit: int | None = None
+    max_spend: Decimal | None = None
+
+
+def _spend_guard(plan: RunPlan, pool: Pool, actor: str) -> SpendGuard:
+    """What the run may spend; a reservation outlives the calls of a worker that dies."""
+    price = plan.pipeline.price
+    terms = SpendTerms(
+        reserve=None if price is None else call_reserve(plan.pipeline),
+        currency=None if price is None else price.currency, max_spend=plan.max_spend,
+        first=2 * plan.limits.concurrency,
+    )  # fmt: skip
+    seconds = plan.limits.lease_seconds + plan.limits.call_timeout_seconds + terms.drawing_seconds
+    store = ReservationStore(pool, name=plan.pipeline.name, worker=actor, seconds=seconds)
+    return SpendGuard(store, terms)
 
 
 async def run_pipeline(
@@ -157,18 +183,20 @@ async def run_pipeline(
 ) -> RunResult:
     """Run a pipeline over a source, from its checkpoint on; see `Worker.run`."""
     actor = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
-    pool = make_pool(plan.url, size=4)
+    lease = OwnerLease(actor)
+    pool = make_pool(plan.url, size=6)
     await pool.open()
     probe = from_environment()
     sources = SourceStore(pool, plan.vault, version_id=plan.version_id)
     claims = ClaimStore(
-        pool, plan.vault, version_id=plan.version_id, actor=actor,
+        pool, plan.vault, version_id=plan.version_id, lease=lease,
         lease_seconds=plan.limits.lease_seconds, probe=probe,
     )  # fmt: skip
     finishes = FinishStore(
         pool, name=plan.pipeline.name, version_id=plan.version_id, actor=actor, probe=probe
     )
-    renewal = RenewalStore(plan.url, lease_seconds=plan.limits.lease_seconds)
+    renewal = RenewalStore(plan.url, lease=lease, lease_seconds=plan.limits.lease_seconds)
+    spend = _spend_guard(plan, pool, actor)
     chance = random.SystemRandom()
 
     def make_annotator(note: NoteFirstPass) -> Annotator:
@@ -179,22 +207,48 @@ async def run_pipeline(
         share = plan.pipeline.quality_probability
         return share, share > 0 and chance.random() < share
 
+    context = {"worker": actor, "run_id": uuid4().hex[:12], "pipeline": plan.pipeline.name,
+               "pipeline_version": plan.pipeline.version[:12]}  # fmt: skip
     try:
-        source_id = await sources.register(
-            kind="file", name=plan.source.name, mapping=plan.mapping,
-            fingerprint=plan.source.fingerprint or f"stream:{uuid4().hex}", total=plan.source.total,
-        )  # fmt: skip
-        start = await sources.checkpoint(source_id)
-        progress.skipped, progress.total = start, plan.source.total
-        if plan.limit is not None and progress.total is not None:
-            progress.total = min(progress.total, start + plan.limit)
-        worker = Worker(
-            Ports(claims, finishes, sources, renewal), plan.limits, progress,
-            make_annotator=make_annotator, draw=draw, reserve=call_reserve(plan.pipeline), probe=probe,
-        )  # fmt: skip
-        if on_worker is not None:
-            on_worker(worker)
-        return await worker.run(plan.source, source_id, start=start, limit=plan.limit)
+        with bound(**context):
+            # A person starts this run: whatever stopped the version before is mended, as far as they know.
+            cleared = VersionActs(plan.url).clear_stop(plan.version_id, actor)
+            if cleared is not None:
+                tell("version_resumed", reason=cleared.code)
+            await spend.start()
+            group = SourceGroup(
+                plan.sources, sources, ContentStore(pool), mapping=plan.mapping, stream_id=uuid4
+            )
+            progress.skipped, progress.total = await group.begin(), group.total
+            if plan.limit is not None and progress.total is not None:
+                progress.total = min(progress.total, progress.skipped + plan.limit)
+            ports = Ports(
+                GroupedClaims(claims, group), finishes, GroupedSources(sources, group), renewal,
+                VersionEvents(pool, version_id=plan.version_id, actor=actor),
+            )  # fmt: skip
+            worker = Worker(
+                ports, plan.limits, progress, spend, make_annotator=make_annotator, draw=draw,
+                reserve=call_reserve(plan.pipeline), probe=probe,
+            )  # fmt: skip
+            if on_worker is not None:
+                on_worker(worker)
+            async with following(pool, plan.vault):
+                return await _run_told(worker, group, plan, progress)
     finally:
         await plan.model.aclose()
         await pool.close()
+
+
+async def _run_told(worker: Worker, group: SourceGroup, plan: RunPlan, progress: Progress) -> RunResult:
+    started = time.monotonic()
+    tell("run_started", source=group.name, offset=progress.skipped, total=progress.total,
+         model=plan.pipeline.model, concurrency=plan.limits.concurrency)  # fmt: skip
+    reason, code = "failed", None
+    try:
+        result = await worker.run(group, 0, start=0, limit=plan.limit)
+        reason = "stopped" if result.stopped else "drained" if result.drained else "done"
+        code = result.stopped.code if result.stopped else None
+        return result
+    finally:
+        tell("run_ended", reason=reason, code=code, read=progress.read, settled=progress.destined,
+             calls=progress.calls, cost=progress.cost, seconds=time.monotonic() - started)  # fmt: skip

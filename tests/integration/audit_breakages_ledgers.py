@@ -18,40 +18,54 @@ from audit_breakages import (
     task_of,
     update_task,
 )
+from audit_breakages_budgets import BUDGETS
 
 _ALSO_CONSTRAINTS: Final = frozenset({CONSTRAINTS})
 _CALL: Final = (
     "INSERT INTO assay.calls (task_id, attempt_id, version_id, pass_number, outcome, billed, recorded_at) "
 )
+# The day's sum is kept by triggers, which are off here.
+_ALSO_SPEND: Final = frozenset({"spend_is_what_the_ledger_says"})
 CALLS: Final = (
     Breakage(
         "call_is_of_an_attempt_of_its_task",
         _CALL + f"VALUES ({task_of('referred')}, gen_random_uuid(), 1, 1, 'failed', true, now())",
+        _ALSO_SPEND,
     ),
     Breakage(
         "one_call_per_attempt_and_pass",
         _CALL
         + "SELECT task_id, attempt_id, version_id, pass_number, outcome, billed, now() FROM assay.calls "
         f"WHERE task_id = {task_of('parked')}",
+        _ALSO_SPEND,
     ),
     Breakage(
         "taken_over_attempt_is_charged",
         f"DELETE FROM assay.calls WHERE outcome = 'outcome_unknown' AND task_id = {task_of('silent')}",
+        _ALSO_SPEND,
     ),
     Breakage(
         "unknown_call_is_charged",
         "UPDATE assay.calls SET cost = NULL "
         f"WHERE outcome = 'outcome_unknown' AND task_id = {task_of('silent')}",
+        _ALSO_SPEND,
     ),
     Breakage(
         "lost_call_brings_no_result",
         _CALL + "SELECT task_id, attempt_id, 1, 1, 'lease_lost', true, now() FROM assay.annotation_outputs "
         f"WHERE task_id = {task_of('exhausted')}",
+        _ALSO_SPEND,
     ),
     Breakage(
-        "label_comes_from_an_accepted_call", f"DELETE FROM assay.calls WHERE task_id = {task_of('accepted')}"
+        "label_comes_from_an_accepted_call",
+        f"DELETE FROM assay.calls WHERE task_id = {task_of('accepted')}",
+        _ALSO_SPEND,
     ),
-    Breakage("refusal_comes_from_a_call", f"DELETE FROM assay.calls WHERE task_id = {task_of('policy')}"),
+    Breakage(
+        "refusal_comes_from_a_call",
+        f"DELETE FROM assay.calls WHERE task_id = {task_of('policy')}",
+        _ALSO_SPEND,
+    ),
     Breakage(
         "each_pass_is_answered_once",
         "UPDATE assay.calls SET outcome = 'rejected' "
@@ -213,5 +227,5 @@ GUARDS: Final = (
 
 BREAKAGES: Final = (
     *TASKS, *HISTORY, *OUTPUTS, *DRAWS, *PEOPLE, *RESULTS,
-    *CALLS, *OUTBOX, *SOURCES, *VAULT, *VERSIONS, *GUARDS,
+    *CALLS, *OUTBOX, *SOURCES, *VAULT, *VERSIONS, *GUARDS, *BUDGETS,
 )  # fmt: skip

@@ -13,6 +13,7 @@ import psycopg
 
 from assay.adapters.postgres.claim_store import ClaimStore
 from assay.adapters.postgres.finish_store import FinishStore
+from assay.adapters.postgres.owner_lease import OwnerLease
 from assay.adapters.postgres.session import Pool, make_pool
 from assay.adapters.postgres.source_store import SourceStore
 from assay.adapters.postgres.version_store import VersionStore
@@ -76,7 +77,11 @@ class Line:
 
     def claims(self, actor: str = "worker", lease_seconds: float = 90.0) -> ClaimStore:
         return ClaimStore(
-            self.pool, self.vault, version_id=self.version_id, actor=actor, lease_seconds=lease_seconds
+            self.pool,
+            self.vault,
+            version_id=self.version_id,
+            lease=OwnerLease(actor),
+            lease_seconds=lease_seconds,
         )
 
     @property
@@ -258,8 +263,8 @@ async def _frozen(url: str, pool: Pool, vault: Vault) -> None:
 
 _MOVE: Final = """
     UPDATE assay.annotation_tasks
-    SET state = %(state)s::assay.task_state, attempt_id = NULL, lease_until = NULL, moves = moves + 1,
-        last_move = %(move)s::assay.task_move, last_moved_at = assay.assay_now(), last_actor = 'ann',
+    SET state = %(state)s::assay.task_state, attempt_id = NULL, lease_until = NULL, lease_id = NULL,
+        moves = moves + 1, last_move = %(move)s::assay.task_move, last_moved_at = assay.assay_now(), last_actor = 'ann',
         last_reason = 'by hand', error_code = coalesce(%(code)s, error_code),
         review_reason = coalesce(%(reason)s, review_reason)
     WHERE record_id = %(record)s

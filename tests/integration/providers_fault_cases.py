@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from assay.domain.failures import (
+    ConfigurationProviderError,
+    PolicyProviderError,
+    ProviderError,
+    RequestProviderError,
+    TransientProviderError,
+)
 from providers_fault_server import (
     MEBIBYTE,
     Scenario,
@@ -17,14 +24,6 @@ from providers_fault_server import (
     then_close,
     then_stall,
     zipped,
-)
-
-from assay.domain.failures import (
-    ConfigurationProviderError,
-    PolicyProviderError,
-    ProviderError,
-    RequestProviderError,
-    TransientProviderError,
 )
 
 
@@ -72,7 +71,7 @@ def transient(name: str, code: str, status: int, reply: bytes, **more: object) -
 
 
 def refused(kind: type[ProviderError], name: str, code: str, status: int, body: dict[str, object]) -> Case:
-    return Case(name, always(http(status, body)), kind, code, status, billed=False)
+    return Case(name, always(http(status, body)), kind, code, status, billed=False, counts=False)
 
 
 def bad_reply(name: str, body: bytes | str | dict[str, object], **headers: str) -> Case:
@@ -156,6 +155,7 @@ STATUSES = [
         "provider_auth",
         401,
         billed=False,
+        counts=False,
     ),
 ]
 WIRE = [
@@ -231,18 +231,21 @@ ENVELOPES = [
         always(http(200, completion(choices=choice(content=None, refusal="I cannot.")))),
         PolicyProviderError,
         "provider_refused",
+        counts=False,
     ),
     Case(
         "refusal-part",
         always(http(200, completion(choices=choice(content=[{"type": "refusal", "refusal": "No"}])))),
         PolicyProviderError,
         "provider_refused",
+        counts=False,
     ),
     Case(
         "content-filter",
         always(http(200, completion(choices=choice("content_filter", content="")))),
         PolicyProviderError,
         "provider_refused",
+        counts=False,
     ),
     Case(
         "broken-off",
@@ -266,6 +269,7 @@ ENVELOPES = [
         ConfigurationProviderError,
         "provider_auth",
         200,
+        False,
         False,
     ),
 ]

@@ -95,7 +95,7 @@ def run(
     progress = Progress()
     plan = RunPlan(
         url=bench.url, vault=bench.vault, pipeline=pipeline_of(bench), version_id=bench.version_id,
-        model=model, source=ListSource(f"{bench.name}.jsonl", records), mapping="{}",
+        model=model, sources=[ListSource(f"{bench.name}.jsonl", records)], mapping="{}",
         limits=WorkerLimits(lease_seconds=lease_seconds, poll_seconds=0.05),
     )  # fmt: skip
     asyncio.run(run_pipeline(plan, progress))

@@ -42,10 +42,10 @@ class ReadOnceClaims(ClaimStore):
         self._reads = 0
         return await super()._claim(*arguments)
 
-    async def _read(self, *arguments: Any) -> list[NotWon | None]:
+    async def _read(self, *arguments: Any) -> tuple[list[NotWon | None], list[int]]:
         self._reads += 1
-        found = await super()._read(*arguments)
-        return found if self._reads == 1 else [None] * len(found)
+        found, to_end = await super()._read(*arguments)
+        return (found if self._reads == 1 else [None] * len(found)), to_end
 
 
 class AnyContentClaims(ClaimStore):
@@ -68,7 +68,7 @@ class UnorderedClaims(ClaimStore):
         }
 
 
-_FENCE: LiteralString = "WHERE t.attempt_id = o.attempt_id AND t.state = 'processing'"
+_FENCE: LiteralString = "AND t.attempt_id = o.attempt_id AND t.state = 'processing'"
 
 
 class StateFencedFinishes(FinishStore):
@@ -76,7 +76,7 @@ class StateFencedFinishes(FinishStore):
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        variant = edited(self._sql["finish_tasks"], _FENCE, "WHERE t.state = 'processing'")
+        variant = edited(self._sql["finish_tasks"], _FENCE, "AND t.state = 'processing'")
         self._sql = self._sql | {"finish_tasks": variant}
 
 
@@ -85,7 +85,7 @@ class UnfencedFinishes(FinishStore):
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        variant = edited(self._sql["finish_tasks"], _FENCE, "WHERE true")
+        variant = edited(self._sql["finish_tasks"], _FENCE, "")
         self._sql = self._sql | {"finish_tasks": variant}
 
 
@@ -123,8 +123,8 @@ class LateLockedFinishes(FinishStore):
             "finish_tasks": variant,
         }  # fmt: skip
 
-    def _task_columns(self, *arguments: Any) -> dict[str, Any]:
-        return super()._task_columns(*arguments) | {
+    def _offer(self, *arguments: Any) -> dict[str, Any]:
+        return super()._offer(*arguments) | {
             "lock_class": RELEASE_LOCKS,
             "version_id": self._version_id,
         }

@@ -17,12 +17,15 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from types import TracebackType
 from typing import Any, Final, LiteralString, Self, TypeVar
+from uuid import UUID
 
 import psycopg
 from psycopg.rows import TupleRow
 
 from assay.adapters.postgres.claim_store import ClaimStore
 from assay.adapters.postgres.finish_store import FinishStore
+from assay.adapters.postgres.owner_lease import OwnerLease
+from assay.adapters.postgres.renewal_store import RenewalStore
 from assay.adapters.postgres.session import make_pool
 from assay.adapters.postgres.source_store import SourceStore
 from assay.adapters.postgres.version_store import VersionStore
@@ -136,6 +139,7 @@ class Station:
         self.pool = make_pool(url or bench.url, size=1, statement_timeout_seconds=statement_timeout)
         self._lease_seconds = lease_seconds
         self._claims, self._finishes, self._probe = claims, finishes, probe
+        self.renewals = RenewalStore(bench.url, lease=OwnerLease(actor), lease_seconds=lease_seconds)
         self.work_for(bench)
         self._started: Future[asyncio.AbstractEventLoop] = Future()
         self._end = asyncio.Event()
@@ -145,9 +149,12 @@ class Station:
         """Make the stores for a bench of the same database."""
         version_id, actor, probe = bench.version_id, self.actor, self._probe
         self.bench = bench
+        self.renewals.close()
+        self.lease = OwnerLease(actor)
+        self.renewals = RenewalStore(bench.url, lease=self.lease, lease_seconds=self._lease_seconds)
         self.claims = self._claims(
-            self.pool, bench.vault, version_id=version_id, actor=actor, lease_seconds=self._lease_seconds,
-            probe=probe,
+            self.pool, bench.vault, version_id=version_id, lease=self.lease, probe=probe,
+            lease_seconds=self._lease_seconds,
         )  # fmt: skip
         self.finishes = self._finishes(
             self.pool, name=bench.name, version_id=version_id, actor=actor, probe=probe
@@ -164,6 +171,7 @@ class Station:
     ) -> None:
         self._loop.call_soon_threadsafe(self._end.set)
         self._thread.join(PATIENCE)
+        self.renewals.close()
 
     def _serve(self) -> None:
         try:
@@ -194,6 +202,10 @@ class Station:
         """Claim a record that is there to be claimed."""
         ((_, task),) = self.claim([offer]).won
         return task
+
+    def renew(self, tasks: Sequence[ClaimedTask]) -> set[UUID]:
+        """One renewal of the worker's lease; the attempts that are still its own."""
+        return self.renewals.renew([(task.task_id, task.attempt_id) for task in tasks])
 
     def claim_waiting(self, most: int = 100) -> list[ClaimedTask]:
         return self.run(self.claims.claim_waiting(most))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -15,6 +15,14 @@ FAR = float("inf")
 
 
 @dataclass
+class Lease:
+    """A worker's clock: until when it holds, and whether somebody found it run out."""
+
+    until: float
+    ended: bool = False
+
+
+@dataclass
 class Task:
     """A task; times are on the model's clock."""
 
@@ -23,6 +31,7 @@ class Task:
     state: TaskState = TaskState.PROCESSING
     attempt: UUID | None = None
     lease_until: float | None = None
+    lease: Lease | None = None
     not_before: float | None = None
     attempts: int = 0
     first_pass: str | None = None
@@ -32,9 +41,15 @@ class Task:
     due: float | None = None
     moves: list[tuple[Move, UUID | None]] = field(default_factory=list)
 
+    @property
+    def lease_end(self) -> float:
+        """What the claim promised, or what the live lease says."""
+        promised = FAR if self.lease_until is None else self.lease_until
+        return promised if self.lease is None or self.lease.ended else max(promised, self.lease.until)
+
     def claimable(self, now: float) -> bool:
         if self.state is TaskState.PROCESSING:
-            return (self.lease_until or FAR) < now
+            return self.lease_end < now
         return self.state is TaskState.RETRY_SCHEDULED and (self.not_before or 0.0) <= now
 
 
@@ -53,6 +68,7 @@ class Model:
     reviews: Counter[tuple[InputKey, str, str]] = field(default_factory=Counter)
     letters: Counter[tuple[InputKey, str, str]] = field(default_factory=Counter)
     batches: list[set[InputKey]] = field(default_factory=list)
+    leases: dict[int, Lease] = field(default_factory=dict)
 
     # --- claims -------------------------------------------------------------------------------------------
 
@@ -65,19 +81,29 @@ class Model:
             return Verdict.WON
         return Verdict.IN_PROGRESS if task.state is TaskState.PROCESSING else Verdict.SETTLED
 
-    def claimed(self, offer: Offer, attempt: UUID) -> None:
+    def begin(self, actor: int) -> None:
+        """A worker's first claim, of whatever, starts its lease."""
+        self.leases.setdefault(actor, Lease(self.now + self.lease))
+
+    def end_leases(self, keys: Iterable[InputKey]) -> None:
+        """Before tasks are taken over, the leases that ran out with them are ended."""
+        for task in [self.tasks[key] for key in keys if key in self.tasks]:
+            if task.attempt is not None and task.lease is not None and task.claimable(self.now):
+                task.lease.ended = True
+
+    def claimed(self, offer: Offer, attempt: UUID, actor: int) -> None:
         """The offer was won under this attempt."""
         key = offer.record.key
         self.contents.setdefault(key, offer.record.text)
-        self.taken(self.tasks.setdefault(key, Task(key, offer.quality_selected)), attempt)
+        self.taken(self.tasks.setdefault(key, Task(key, offer.quality_selected)), attempt, actor)
 
-    def taken(self, task: Task, attempt: UUID) -> None:
+    def taken(self, task: Task, attempt: UUID, actor: int) -> None:
         """The task is held by this attempt from now on."""
         over = task.attempt is not None
         if task.attempt is not None:
             self.ledger[task.attempt, 1 if task.first_pass is None else 2] = CallOutcome.OUTCOME_UNKNOWN
         task.state, task.attempt, task.not_before = TaskState.PROCESSING, attempt, None
-        task.lease_until = self.now + self.lease
+        task.lease_until, task.lease = self.now + self.lease, self.leases[actor]
         task.attempts += not over
         task.moves.append((Move.TAKE_OVER if over else Move.CLAIM, attempt))
         if task.due is not None:
@@ -102,12 +128,19 @@ class Model:
     def holds(self, key: InputKey, attempt: UUID) -> bool:
         return self.tasks[key].attempt == attempt
 
-    def renew(self, leases: Sequence[tuple[InputKey, UUID]]) -> set[UUID]:
-        ours = {attempt for key, attempt in leases if self.holds(key, attempt)}
-        for key, attempt in leases:
-            if attempt in ours:
-                self.tasks[key].lease_until = self.now + self.lease
-        return ours
+    def renew(self, held: Sequence[tuple[InputKey, UUID]], actor: int) -> set[UUID]:
+        """A live lease holds for everything; after an ended one, what nobody took goes on under a new one."""
+        lease = self.leases[actor]
+        if not lease.ended:
+            lease.until = self.now + self.lease
+            return {attempt for _, attempt in held}
+        self.leases[actor] = Lease(self.now + self.lease)
+        ours = {key: attempt for key, attempt in held if self.holds(key, attempt)}
+        for key in ours:
+            self.tasks[key].lease_until, self.tasks[key].lease = self.now + self.lease, self.leases[actor]
+        if ours:
+            self.batches.append(set(ours))
+        return set(ours.values())
 
     def note(self, key: InputKey, attempt: UUID, code: str) -> bool:
         """A first-pass failure; whether it was in time."""
@@ -148,7 +181,7 @@ class Model:
         held_back = self.frozen and finish.move is Move.ACCEPT
         move = Move.REFER if held_back else finish.move
         task.moves.append((move, task.attempt))
-        task.state, task.lease_until = _STATE_AFTER[move], None
+        task.state, task.lease_until, task.lease = _STATE_AFTER[move], None, None
         task.first_pass = task.first_pass or finish.passes.first_code
         task.error_code = finish.error_code
         task.review_reason = "version_frozen" if held_back else finish.review_reason

@@ -157,6 +157,8 @@ def test_old_leases_and_overdue_work_are_notes(healthy: str) -> None:
         healthy,
         "UPDATE assay.annotation_tasks SET lease_until = now() - interval '1 day' "
         "WHERE state = 'processing'; "
+        "UPDATE assay.leases SET started_at = now() - interval '2 days', "
+        "lease_until = now() - interval '1 day'; "
         "UPDATE assay.annotation_tasks SET not_before = now() - interval '1 day' "
         "WHERE state = 'retry_scheduled'; "
         "UPDATE assay.parked_tasks p SET due_at = not_before FROM assay.annotation_tasks t "

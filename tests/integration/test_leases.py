@@ -7,9 +7,10 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
-from typing import Final
+from typing import Any, Final
 from uuid import UUID, uuid4
 
 import psycopg
@@ -22,7 +23,6 @@ from waiting import deadlocks
 
 from assay.adapters.postgres.claim_store import ClaimStore
 from assay.adapters.postgres.finish_store import FinishStore
-from assay.adapters.postgres.renewal_store import RenewalStore
 from assay.adapters.postgres.session import Connection
 from assay.domain.work import CallOutcome, CallRecord, ClaimedTask, Finished, FinishOutcome, Verdict
 
@@ -39,21 +39,14 @@ def bench(db_url: str) -> Iterator[Bench]:
         yield opened
 
 
-@pytest.fixture
-def renewals(bench: Bench) -> Iterator[RenewalStore]:
-    store = RenewalStore(bench.url, lease_seconds=LEASE)
-    yield store
-    store.close()
-
-
 # --- the clock of the lease ---------------------------------------------------------------------------------
 
 
-def test_a_renewed_lease_outlives_its_first_term(bench: Bench, renewals: RenewalStore) -> None:
+def test_a_renewed_lease_outlives_its_first_term(bench: Bench) -> None:
     with stations(bench, 2) as (a, b):
         task = a.claim_one(bench.offer("r"))
         bench.advance(60)
-        assert renewals.renew([(task.task_id, task.attempt_id)]) == {task.attempt_id}
+        assert a.renew([task]) == {task.attempt_id}
         bench.advance(60)
         (found,) = b.claim([bench.offer("r")]).not_won
         assert (found.verdict, found.wait_seconds) == (Verdict.IN_PROGRESS, 30.0)
@@ -64,17 +57,78 @@ def test_a_renewed_lease_outlives_its_first_term(bench: Bench, renewals: Renewal
         (taken,) = b.claim_waiting()
         assert taken.taken_over
         assert (taken.attempts, taken.take_overs, taken.tries, taken.text) == (1, 1, 2, task.text)
-        assert renewals.renew([(task.task_id, task.attempt_id), (taken.task_id, taken.attempt_id)]) == {
-            taken.attempt_id
-        }
+        assert a.renew([task]) == set()
+        assert b.renew([taken]) == {taken.attempt_id}
 
 
-def test_renewing_what_is_over_or_unknown_brings_nothing_back(bench: Bench, renewals: RenewalStore) -> None:
+def test_one_renewal_writes_one_row_however_much_is_held(bench: Bench) -> None:
+    with stations(bench, 1) as (a,):
+        tasks = [task for _, task in a.claim([bench.offer(f"r{number}") for number in range(200)]).won]
+        before = bench.rows("SELECT task_id, ctid FROM assay.annotation_tasks ORDER BY 1")
+        bench.advance(60)
+        assert a.renew(tasks) == {task.attempt_id for task in tasks}
+        assert bench.rows("SELECT task_id, ctid FROM assay.annotation_tasks ORDER BY 1") == before
+        assert bench.one("SELECT count(*) FROM assay.leases") == 1
+        bench.advance(60)
+        assert a.claim_waiting() == []
+
+
+def test_a_lease_that_ran_out_unnoticed_goes_on(bench: Bench) -> None:
+    """Nobody took over: the worker that slept keeps all it held, and no task was written."""
     with stations(bench, 1) as (a,):
         task = a.claim_one(bench.offer("r"))
+        bench.advance(10 * LEASE)
+        assert a.renew([task]) == {task.attempt_id}
+        assert a.claim_waiting() == []
+
+
+def test_after_one_take_over_the_rest_goes_on_under_a_new_lease(bench: Bench) -> None:
+    with stations(bench, 2) as (a, b):
+        lost, kept = a.claim_one(bench.offer("r1")), a.claim_one(bench.offer("r2"))
+        bench.advance(LEASE + 1)
+        (taken,) = [task for _, task in b.claim([bench.offer("r1")]).won]
+        assert a.renew([lost, kept]) == {kept.attempt_id}
+        assert b.claim_waiting() == []
+        bench.advance(LEASE + 1)  # `a` is dead now, and its new lease with it
+        assert {task.record_id for task in a.claim_waiting()} == {"r1", "r2"}
+        assert b.renew([taken]) == set()
+        outcomes = [answer.outcome for answer in a.finish(accepted(lost), accepted(kept))]
+        assert outcomes == [FinishOutcome.LEASE_LOST, FinishOutcome.LEASE_LOST]
+
+
+def test_a_claim_under_an_ended_lease_keeps_its_promise_and_is_adopted(bench: Bench) -> None:
+    with stations(bench, 2) as (a, b):
+        a.claim_one(bench.offer("r1"))
+        bench.advance(LEASE + 1)
+        b.claim_one(bench.offer("r1"))
+        task = a.claim_one(bench.offer("r2"))  # `a` does not know yet that its lease was ended
+        assert b.claim_waiting() == []
+        assert a.renew([task]) == {task.attempt_id}
+        bench.advance(LEASE - 1)
+        assert a.renew([task]) == {task.attempt_id}
+        bench.advance(LEASE - 1)
+        assert [each.record_id for each in b.claim_waiting()] == ["r1"]
+
+
+def test_renewing_what_is_over_or_unknown_under_an_ended_lease_brings_nothing_back(bench: Bench) -> None:
+    with stations(bench, 2) as (a, b):
+        task, other = a.claim_one(bench.offer("r1")), a.claim_one(bench.offer("r2"))
         a.finish(accepted(task))
-        assert renewals.renew([(task.task_id, task.attempt_id), (10**9, uuid4())]) == set()
-        assert bench.rows("SELECT lease_until FROM assay.annotation_tasks") == [(None,)]
+        bench.advance(LEASE + 1)
+        assert len(b.claim_waiting()) == 1
+        unknown = replace(other, task_id=10**9, attempt_id=uuid4())
+        assert a.renew([task, other, unknown]) == set()
+        ended = "SELECT lease_until, lease_id FROM assay.annotation_tasks WHERE task_id = %s"
+        assert bench.rows(ended, task.task_id) == [(None, None)]
+
+
+def test_finished_leases_are_forgotten(bench: Bench) -> None:
+    with stations(bench, 1) as (a,):
+        a.finish(accepted(a.claim_one(bench.offer("r"))))
+        a.run(a.claims.release())
+        assert a.run(a.claims.tidy()) == 1
+        a.run(a.claims.tidy())
+        assert bench.one("SELECT count(*) FROM assay.leases") == 0
 
 
 def test_a_paid_result_that_nobody_took_over_still_commits(bench: Bench) -> None:
@@ -85,12 +139,12 @@ def test_a_paid_result_that_nobody_took_over_still_commits(bench: Bench) -> None
         assert bench.rows("SELECT outcome, cost FROM assay.calls") == [("accepted", COST)]
 
 
-def test_renewal_against_take_over_has_one_holder(bench: Bench, renewals: RenewalStore) -> None:
+def test_renewal_against_take_over_has_one_holder(bench: Bench) -> None:
     holders: Counter[str] = Counter()
     with stations(bench, 3) as (holder, by_offer, by_waiting):
 
         async def renew(task: ClaimedTask) -> list[object]:
-            return list(renewals.renew([(task.task_id, task.attempt_id)]))
+            return list(holder.renew([task]))
 
         async def take(station: Station, record_id: str) -> list[object]:
             claims = await station.claims.claim(bench.source_id, [bench.offer(record_id)])
@@ -114,7 +168,6 @@ def test_renewal_against_take_over_has_one_holder(bench: Bench, renewals: Renewa
             bench.db.execute(  # out of the way of the next round
                 "UPDATE assay.annotation_tasks SET lease_until = 'infinity' WHERE state = 'processing'"
             )
-    renewals.close()
     assert min(holders["holder"], holders["other"]) > 0, holders
     assert deadlocks(bench.db) == 0
 
@@ -156,13 +209,13 @@ def test_a_park_may_give_its_attempt_back(bench: Bench, uses_attempt: bool, atte
         assert a.run(a.claims.next_due()) == (None, 0)
 
 
-def test_retries_under_a_renewed_lease_hide_nothing_that_is_due(bench: Bench, renewals: RenewalStore) -> None:
+def test_retries_under_a_renewed_lease_hide_nothing_that_is_due(bench: Bench) -> None:
     with stations(bench, 2) as (a, b):
         tasks = [a.claim_one(bench.offer(key)) for key in ("r1", "r2", "r3")]
         a.finish(parked(tasks[0]), parked(tasks[1]), parked(tasks[2], LEASE + 10))
         slow = a.claim_waiting()
         bench.advance(LEASE)
-        assert len(renewals.renew([(task.task_id, task.attempt_id) for task in slow])) == 2
+        assert len(a.renew(slow)) == 2
         bench.advance(20)
         assert [task.record_id for task in b.claim_waiting(2)] == ["r3"]
 
@@ -281,12 +334,10 @@ def test_stalling_workers_fenced_by_state_alone_leave_wrong_results(bench: Bench
 class Ambush(ClaimStore):
     """Moves the clock past the leases and takes over in one transaction: nobody else sees them end."""
 
-    async def _claim_waiting(
-        self, connection: Connection, most: int, offered: dict[int, UUID]
-    ) -> list[ClaimedTask]:
+    async def _claim_page(self, page: Any, offered: dict[int, UUID], connection: Connection) -> Any:
         await connection.execute("UPDATE assay.instance SET clock_shown = clock_shown + interval '1 hour'")
-        taken = await super()._claim_waiting(connection, most, offered)
-        if not taken:  # a renewal had the row just then
+        taken = await super()._claim_page(page, offered, connection)
+        if not taken.won:  # a renewal had the row just then
             raise psycopg.errors.SerializationFailure
         return taken
 

@@ -19,6 +19,7 @@ from many_tasks import fill
 
 from assay.adapters.postgres.audit_store import AuditStore
 from assay.adapters.postgres.finish_store import FinishStore
+from assay.adapters.postgres.owner_lease import OwnerLease
 from assay.adapters.postgres.queries import queries
 from assay.adapters.postgres.renewal_store import RenewalStore
 from assay.adapters.postgres.session import Pool, make_pool
@@ -38,9 +39,9 @@ LARGE: Final = frozenset(
 )  # fmt: skip
 HOT_STATEMENTS: Final = frozenset(
     {
-        "claim_read", "claim_register_inputs", "claim_tasks", "claim_waiting", "claim_keys", "renew",
-        "finish_tasks", "finish_outputs", "finish_results", "finish_events", "finish_supersede",
-        "finish_reviews", "finish_proven", "note_first_pass", "record_calls", "forget_unknown_calls",
+        "claim_read", "claim_register_inputs", "claim_tasks", "claim_waiting", "adopt_tasks", "finish_tasks",
+        "finish_supersede", "finish_reviews", "finish_proven", "note_first_pass", "record_calls",
+        "forget_unknown_calls",
     }
 )  # fmt: skip
 
@@ -135,8 +136,8 @@ async def _known(line: Line) -> None:
                  "version_id": line.version_id},
             )  # fmt: skip
         await connection.execute(
-            queries("claim")["renew"],
-            {"task_ids": [1, FIRST], "attempt_ids": [uuid4(), uuid4()], "lease_seconds": 90.0},
+            queries("claim")["adopt_tasks"],
+            {"task_ids": [1, FIRST], "attempt_ids": [uuid4(), uuid4()], "lease_seconds": 90.0, "lease_id": 0},
         )
 
 
@@ -173,14 +174,17 @@ async def test_hot_statements_never_read_a_large_table_from_end_to_end(db_url: s
 
 async def _hot_share(url: str, *, renewed: bool = False) -> float:
     """The share of updates of tasks that stay HOT while records are claimed, renewed and finished."""
-    renewal = RenewalStore(url, lease_seconds=90.0)
+    lease = OwnerLease("worker")
+    renewal = RenewalStore(url, lease=lease, lease_seconds=90.0)
     pool = make_pool(url, size=1)
     await pool.open()
     try:
         line = await _line(pool, url)
+        lease.lease_id = 0  # unknown to the database: every renewal looks at every task
         for _ in range(10):
             tasks = await line.claim(*(line.record(f"r{uuid4()}") for _ in range(500)))
             if renewed:
+                lease.lease_id = 0
                 renewal.renew([(task.task_id, task.attempt_id) for task in tasks])
             # Calls come back in any order, in batches smaller than the claims.
             random.Random(1).shuffle(tasks)

@@ -28,7 +28,6 @@ from task_model import Model
 
 from assay.adapters.postgres.audit_store import AuditStore
 from assay.adapters.postgres.finish_store import FinishStore
-from assay.adapters.postgres.renewal_store import RenewalStore
 from assay.adapters.postgres.version_store import VersionStore
 from assay.domain.identity import InputKey
 from assay.domain.lifecycle import TaskState
@@ -88,7 +87,6 @@ class TaskMachine(RuleBasedStateMachine):
 
     bench: ClassVar[Bench]
     workers: ClassVar[list[Station]]
-    renewals: ClassVar[RenewalStore]
     numbers: ClassVar[Iterator[int]]
     seen: ClassVar[Counter[str]]
 
@@ -102,6 +100,7 @@ class TaskMachine(RuleBasedStateMachine):
         self.model = Model(LEASE)
         self.start = self.bench.one("SELECT assay.assay_now()")
         self.hands: dict[UUID, ClaimedTask] = {}
+        self.holders: dict[UUID, int] = {}
         self.ended: list[Finish] = []
         self.noted: dict[UUID, str] = {}
         self.isolated = 0
@@ -117,6 +116,7 @@ class TaskMachine(RuleBasedStateMachine):
             for record, version, content in batch
         ]
         claims = self.workers[actor].claim(offers)
+        self.model.begin(actor)
         won = {record.position: task for record, task in claims.won}
         found = {each.record.position: each.verdict for each in claims.not_won}
         assert len(won) + len(found) == len(offers)
@@ -125,19 +125,24 @@ class TaskMachine(RuleBasedStateMachine):
             turn: dict[InputKey, Any] = {}
             later = [offer for offer in rest if turn.setdefault(offer.record.key, offer) is not offer]
             expected = {key: self.model.verdict(offer) for key, offer in turn.items()}
+            self.model.end_leases(key for key, verdict in expected.items() if verdict is Verdict.WON)
             taken = set()
             for key, offer in turn.items():
                 position = offer.record.position
                 assert found.get(position, Verdict.WON) is expected[key]
                 self.seen[expected[key]] += 1
                 if position in won:
-                    self.hands[won[position].attempt_id] = won[position]
-                    self.model.claimed(offer, won[position].attempt_id)
+                    self._hold(won[position], actor)
+                    self.model.claimed(offer, won[position].attempt_id, actor)
                     taken.add(key)
             if taken:
                 self.model.batches.append(taken)
             rest = later
         self._isolate(actor, [each.record for each in claims.not_won if each.verdict is Verdict.CONFLICT])
+
+    def _hold(self, task: ClaimedTask, actor: int) -> None:
+        self.hands[task.attempt_id] = task
+        self.holders[task.attempt_id] = actor
 
     def _isolate(self, actor: int, conflicts: Sequence[Any]) -> None:
         isolations = [Isolation.of_conflict(record) for record in conflicts]
@@ -151,13 +156,15 @@ class TaskMachine(RuleBasedStateMachine):
     @rule(actor=actors)
     def take_over(self, actor: int) -> None:
         taken = self.workers[actor].claim_waiting(50)
+        self.model.begin(actor)
         assert {task.identity for task in taken} == self.model.waiting()
         assert len(taken) == len(self.model.waiting())
+        self.model.end_leases(self.model.waiting())
         for task in taken:
             assert task.taken_over == (self.model.tasks[task.identity].state is TaskState.PROCESSING)
             assert task.text == self.model.contents[task.identity]
-            self.hands[task.attempt_id] = task
-            self.model.taken(self.model.tasks[task.identity], task.attempt_id)
+            self._hold(task, actor)
+            self.model.taken(self.model.tasks[task.identity], task.attempt_id, actor)
         if taken:
             self.model.batches.append({task.identity for task in taken})
 
@@ -210,9 +217,12 @@ class TaskMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.hands)
     @rule(data=st.data())
     def renew(self, data: st.DataObject) -> None:
-        tasks = self._some(data, 3)
-        ours = self.renewals.renew([(task.task_id, task.attempt_id) for task in tasks])
-        assert ours == self.model.renew([(task.identity, task.attempt_id) for task in tasks])
+        chosen = self._some(data, 3)
+        actor = self.holders[chosen[0].attempt_id]
+        tasks = [task for task in chosen if self.holders[task.attempt_id] == actor]
+        expected = self.model.renew([(task.identity, task.attempt_id) for task in tasks], actor)
+        assert self.workers[actor].renew(tasks) == expected
+        self.seen["lease kept" if len(expected) == len(tasks) else "lease lost at renewal"] += 1
 
     @precondition(lambda self: self.hands)
     @rule(data=st.data(), actor=actors)
@@ -280,17 +290,13 @@ def _explore(url: str, finishes: type[FinishStore]) -> Counter[str]:
     seen: Counter[str] = Counter()
     with open_bench(url) as bench, stations(bench, ACTORS, finishes=finishes) as workers:
         bench.stop_clock()
-        renewals = RenewalStore(url, lease_seconds=LEASE)
-        terms = {"bench": bench, "workers": workers, "renewals": renewals, "seen": seen}
+        terms = {"bench": bench, "workers": workers, "seen": seen}
         machine = type("Machine", (TaskMachine,), terms | {"numbers": itertools.count()})
         chosen = settings(
             max_examples=EXAMPLES, stateful_step_count=STEPS, deadline=None, derandomize=True, database=None,
             phases=[Phase.generate], suppress_health_check=list(HealthCheck),
         )  # fmt: skip
-        try:
-            run_state_machine_as_test(machine, settings=chosen)
-        finally:
-            renewals.close()
+        run_state_machine_as_test(machine, settings=chosen)
         assert AuditStore(url, bench.vault).audit().broken == ()
     return seen
 

@@ -19,6 +19,7 @@ from vendor_client import FAULTS, Client, journal_of
 from assay.cli.vendor import vendor as vendor_command
 from assay.demo.generator import DemoTicket, generate, write_jsonl
 from assay.domain.failures import ConfigurationError
+from assay.vendor.journal import read_changes, read_journal
 from assay.vendor.server import start_vendor
 from assay.vendor.settings import VendorConfig, VendorSettingsError
 
@@ -174,12 +175,54 @@ async def test_a_killed_vendor_leaves_a_wholejournal_of(
     assert [entry["sequence"] for entry in entries] == list(range(1, 26))
 
 
+def _started(options: list[str]) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "assay.vendor", *options]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+async def test_options_of_every_kind_reach_the_vendor(
+    gold: Path, tickets: list[DemoTicket], session: aiohttp.ClientSession, tmp_path: Path
+) -> None:
+    timeline, journal = tmp_path / "timeline.json", tmp_path / "journal.jsonl"
+    timeline.write_text('[{"at": 0, "switched_model": "m-9"}]', encoding="utf-8")
+    options = ["--gold", str(gold), "--seed", "3", "--latency", "0.001", "--stop-with-stdin"]
+    options += ["--rate-limit-share", "0", "--server-error-share", "0", "--prose-share", "0"]
+    options += ["--string-confidence-share", "0", "--extra-field-share", "0", "--truncation-share", "0"]
+    options += ["--fault", "model_switch=0.5", "--fault", "missing_usage=0.5", "--set", "cached_share=0.5"]
+    options += ["--latency-distribution", "lognormal", "--latency-p99", "0.002", "--price", "1,4"]
+    options += ["--limit-requests", "600", "--limit-burst", "60", "--idempotency", "honoured"]
+    options += ["--timeline", str(timeline), "--journal", str(journal)]
+    with _started(options) as running:
+        client = Client(_base_url(running), session)
+        replies = [await client.ask(ticket.text) for ticket in tickets[:20]]
+        assert running.stdin is not None
+        running.stdin.close()
+        assert running.wait(timeout=20) == 0
+    assert {reply.body["model"] for reply in replies} == {"m", "m-9"}
+    assert {"usage" in reply.body for reply in replies} == {True, False}
+    assert replies[0].headers["x-ratelimit-limit-requests"] == "600"
+    entries = read_journal(journal)
+    assert len(entries) == 20
+    assert all(entry.billed and entry.cost and entry.cached_tokens for entry in entries)
+    assert len(read_changes(journal)) == 1
+
+
 def test_the_command_says_what_to_do(gold: Path, tmp_path: Path) -> None:
     app = typer.Typer()
     app.command()(vendor_command)
     shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "160", "NO_COLOR": "1"})
     assert "--rate-limit-share" in shown.output
-    for wrong in (["--host", "0.0.0.0"], ["--error-rate", "2"], ["--gold", "nowhere.csv"]):
+    for wrong in (
+        ["--host", "0.0.0.0"],
+        ["--error-rate", "2"],
+        ["--gold", "nowhere.csv"],
+        ["--fault", "hiccup=0.1"],
+        ["--fault", "hang"],
+        ["--set", "port=5"],
+        ["--price", "free"],
+        ["--latency-distribution", "normal"],
+        ["--timeline", "nowhere.json"],
+    ):
         result = CliRunner().invoke(app, ["--gold", str(gold), *wrong])
         assert isinstance(result.exception, ConfigurationError)
     command = [sys.executable, "-m", "assay.vendor", "--gold", str(tmp_path / "nowhere.jsonl")]

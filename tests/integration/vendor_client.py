@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 
@@ -69,6 +70,70 @@ class Client:
 
         await asyncio.gather(*(work() for _ in range(at_once)))
         return replies
+
+
+ADDRESSES = {"chat": "/chat/completions", "responses": "/responses", "messages": "/messages"}
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """A reply on any wire, as it came."""
+
+    wire: str
+    status: int
+    headers: Mapping[str, str]
+    raw: bytes
+
+    @property
+    def body(self) -> dict[str, Any]:
+        body: dict[str, Any] = json.loads(self.raw)
+        return body
+
+    @property
+    def text(self) -> str:
+        """The answer's text."""
+        if self.wire == "chat":
+            return str(self.body["choices"][0]["message"]["content"])
+        if self.wire == "responses":
+            return str(self.body["output"][0]["content"][0]["text"])
+        return str(self.body["content"][0]["text"])
+
+    @property
+    def error_type(self) -> str:
+        return str(self.body["error"]["type"])
+
+
+class WireClient:
+    """One caller, with or without a key, on one of the three wires."""
+
+    def __init__(
+        self, base_url: str, session: aiohttp.ClientSession, wire: str = "chat", key: str | None = None
+    ) -> None:
+        self._url = base_url + ADDRESSES[wire]
+        self._session = session
+        self._wire = wire
+        self._headers: dict[str, str] = {"anthropic-version": "2023-06-01"} if wire == "messages" else {}
+        if key is not None:
+            named = {"x-api-key": key} if wire == "messages" else {"Authorization": f"Bearer {key}"}
+            self._headers.update(named)
+
+    def body(self, text: str) -> dict[str, object]:
+        """A request about the text with a line of instructions, in the wire's words."""
+        said: list[dict[str, str]] = [{"role": "user", "content": text}]
+        if self._wire == "responses":
+            return {"model": "m", "instructions": "Classify.", "input": said}
+        if self._wire == "messages":
+            return {"model": "m", "max_tokens": 500, "system": "Classify.", "messages": said}
+        return {"model": "m", "messages": [{"role": "system", "content": "Classify."}, *said]}
+
+    async def ask(
+        self, text: str, more: Mapping[str, object] | None = None, headers: Mapping[str, str] | None = None
+    ) -> Raw:
+        """Send a request about the text, with `more` fields."""
+        body = BytesIO(json.dumps({**self.body(text), **(more or {})}).encode())
+        sent = {**self._headers, **(headers or {})}
+        async with self._session.post(self._url, data=body, headers=sent) as response:
+            return Raw(self._wire, response.status, response.headers.copy(), await response.read())
 
 
 def journal_of(path: Path) -> list[dict[str, object]]:

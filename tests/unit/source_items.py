@@ -6,7 +6,30 @@ import asyncio
 from pathlib import Path
 
 from assay.adapters.files.source import open_source
-from assay.domain.identity import SourceItem
+from assay.domain.failures import AssayError
+from assay.domain.identity import InputRecord, SourceItem
+from assay.ports import SourcePort
+
+
+async def collected(source: SourcePort, start: int = 0) -> list[SourceItem]:
+    """All items of a source from an offset on."""
+    return [item async for batch in source.read(start) for item in batch]
+
+
+async def until_error(source: SourcePort) -> tuple[list[SourceItem], str | None]:
+    """What comes before the error that ends the source, and what the error says; None without one."""
+    found: list[SourceItem] = []
+    try:
+        async for batch in source.read():
+            found.extend(batch)
+    except AssayError as error:
+        return found, str(error)
+    return found, None
+
+
+def text_of(item: SourceItem) -> str:
+    """The text of a record, or why it is none."""
+    return item.text if isinstance(item, InputRecord) else f"({item.error_type} {item.path})"
 
 
 async def items_of(

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.adapters.providers.openai_chat_reading import ChatAnswer, read_chat_reply, read_usage
+from assay.adapters.providers.answers import Answer
+from assay.adapters.providers.openai_chat_reading import read_chat_reply, read_tokens
 from assay.adapters.providers.transport import HttpReply
 from assay.domain.failures import PROVIDER_CODES, ProviderError, TransientProviderError
 from assay.ports import Usage
@@ -28,7 +29,7 @@ needs_recordings = pytest.mark.skipif(
 )
 
 
-def read(status: int, body: bytes, **headers: str) -> ChatAnswer:
+def read(status: int, body: bytes, **headers: str) -> Answer:
     reply = HttpReply(status, headers, body, 1.0, "req")
     return read_chat_reply(reply, settings={"model", "messages", "temperature"}, now=NOW)
 
@@ -59,7 +60,7 @@ def test_every_recorded_chat_exchange_is_read_rightly() -> None:
         assert answer.content == (choice["message"].get("content") or "")
         assert answer.finish_reason == row["finish"] == choice["finish_reason"]
         assert answer.truncated is False
-        assert (answer.model, answer.completion_id) == (row["response"]["model"], row["response"]["id"])
+        assert (answer.model, answer.reply_id) == (row["response"]["model"], row["response"]["id"])
         assert answer.usage == expected_usage(usage)
         outcomes[str(answer.finish_reason)] += 1
     assert outcomes == {"stop": 33, "tool_calls": 5, "provider_bad_reply": 2, "provider_request_rejected": 1}
@@ -121,7 +122,7 @@ def test_any_envelope_is_an_answer_or_a_typed_error(status: int, envelope: objec
         assert all(count is None or count >= 0 for count in counts(outcome.usage))
 
 
-def outcome_of(status: int, body: bytes) -> ChatAnswer | ProviderError:
+def outcome_of(status: int, body: bytes) -> Answer | ProviderError:
     try:
         return read(status, body)
     except ProviderError as failure:
@@ -138,18 +139,18 @@ def counts(usage: Usage) -> list[int | None]:
      (float("inf"), None), (None, None)],
 )  # fmt: skip
 def test_counts_are_whole_numbers(value: object, count: int | None) -> None:
-    assert read_usage({"prompt_tokens": value}).input_tokens == count
+    assert read_tokens({"prompt_tokens": value}).input == count
 
 
 def test_a_cached_count_is_found_where_gateways_put_it() -> None:
-    assert read_usage({"prompt_cache_hit_tokens": 5}).cached_tokens == 5
-    assert read_usage({"cached_tokens": 6}).cached_tokens == 6
-    assert read_usage({"prompt_tokens_details": {"cached_tokens": 0}, "cached_tokens": 6}).cached_tokens == 0
+    assert read_tokens({"prompt_cache_hit_tokens": 5}).cached == 5
+    assert read_tokens({"cached_tokens": 6}).cached == 6
+    assert read_tokens({"prompt_tokens_details": {"cached_tokens": 0}, "cached_tokens": 6}).cached == 0
 
 
 @pytest.mark.parametrize("name", ["a" * 300, "new\nline", "nul\x00", "", 7, ["x"]])
 def test_names_that_cannot_be_stored_are_left_out(name: object) -> None:
     body = {"model": name, "id": name, "choices": [{"message": {"content": "x"}, "finish_reason": name}]}
     answer = read(200, json.dumps(body).encode())
-    assert (answer.model, answer.completion_id, answer.finish_reason) == (None, None, None)
+    assert (answer.model, answer.reply_id, answer.finish_reason) == (None, None, None)
     assert answer.content == "x"

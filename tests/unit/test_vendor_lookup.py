@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.vendor.chance import Draws, digest
-from assay.vendor.journal import SeenKeys
 from assay.vendor.lookup import STEM, Match, TextIndex
+from assay.vendor.seen_keys import SeenKeys
 
 
 def test_the_whole_message_comes_first() -> None:

@@ -6,10 +6,16 @@ import json
 
 import pytest
 
+from assay.vendor.errors import WireError
 from assay.vendor.gold import Json
-from assay.vendor.wire import WireError, cut_to_tokens, read_request, tokens_of
+from assay.vendor.wire import Asked, cut_to_tokens, tokens_of
+from assay.vendor.wire_chat import ChatWire
 
 MESSAGES: list[Json] = [{"role": "system", "content": "x" * 40}, {"role": "user", "content": "the text"}]
+
+
+def read_request(body: bytes) -> Asked:
+    return ChatWire().read(body, {})
 
 
 def _body(**changes: Json) -> bytes:
@@ -67,9 +73,10 @@ def test_schema_and_limits() -> None:
 def test_what_does_not_fit_is_refused_with_its_field(body: bytes, param: str | None) -> None:
     with pytest.raises(WireError) as caught:
         read_request(body)
-    error = caught.value.body["error"]
+    status, refused = ChatWire().error(caught.value, "req_1")
+    error = refused["error"]
     assert isinstance(error, dict)
-    assert caught.value.status == 400
+    assert status == 400
     assert set(error) == {"message", "type", "param", "code"}
     assert (error["param"], error["type"]) == (param, "invalid_request_error")
 

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -16,18 +11,17 @@ from typing import Final
 
 import typer
 
+from assay.cli.demo_server import own_server
 from assay.cli.run_command import RunOptions, execute
 from assay.config import STATE_DIR, load_settings
 from assay.demo.generator import write_jsonl
-from assay.domain.failures import AssayError
 
-_VENDOR_STARTS_WITHIN_SECONDS: Final = 60.0
 _LEASE_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """The options of `assay demo`."""
+    """The options of `assay demo` with the practice vendor."""
 
     records: int
     seed: int
@@ -37,31 +31,38 @@ class DemoOptions:
 
 def execute_demo(options: DemoOptions) -> int:
     """Run the demo; returns the exit code of its run."""
-    folder = load_settings().project / STATE_DIR / "demo"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    pipeline = _own_copy(folder, "tickets.py")
-    _own_copy(folder, "tickets.md")
-    tickets = folder / f"tickets-{options.seed}-{options.records}.jsonl"
-    if not tickets.exists():
-        write_jsonl(tickets, options.records, options.seed)
-    _say(
+    folder = demo_folder()
+    pipeline = own_copy(folder, "tickets.py")
+    own_copy(folder, "tickets.md")
+    tickets = own_tickets(folder, options.records, options.seed)
+    say(
         f"{options.records} tickets in ten languages; a practice vendor answers over HTTP. 8 % of its "
         "answers are wrong, 7 % of its calls fail or break the contract. Kill this at any moment and start "
         "it again: nothing is lost, nothing is doubled."
     )
-    with practice_vendor(tickets, options, folder) as base_url:
-        code = execute(
-            RunOptions(
-                pipeline=str(pipeline), input_file=str(tickets), folder=folder, maps=("record_id=",),
-                concurrency=options.concurrency, lease=_LEASE_SECONDS, base_url=base_url,
-            )
-        )  # fmt: skip
+    vendor = (
+        "--gold", f"{tickets}#category", "--seed", str(options.seed), "--latency", str(options.latency),
+        "--error-rate", "0.08", "--journal", str(folder / "vendor.jsonl"),
+    )  # fmt: skip
+    with own_server("assay.vendor", vendor, "The practice vendor") as base_url:
+        code = execute(demo_run(str(pipeline), tickets, options.concurrency, base_url))
     if code == 0:
-        _look_at_it(pipeline, tickets)
+        judge_labels(str(pipeline), tickets)
+        show_next_steps(str(shortest(pipeline)), tickets)
+        say("Then label something of your own: `init FOLDER` writes a project, `doctor` tells what it lacks:")
+        for words in ("init my-labels", "doctor my-labels/tickets.py"):
+            typer.echo(f"  {typed_command()} {words}", err=True)
     return code
 
 
-def _own_copy(folder: Path, name: str) -> Path:
+def demo_folder() -> Path:
+    """The folder of demos in this project."""
+    folder = load_settings().project / STATE_DIR / "demo"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder
+
+
+def own_copy(folder: Path, name: str) -> Path:
     """Put a file of the demo into the project, once: it is the user's from then on."""
     target = folder / name
     if not target.exists():
@@ -71,62 +72,55 @@ def _own_copy(folder: Path, name: str) -> Path:
     return target
 
 
-@contextmanager
-def practice_vendor(tickets: Path, options: DemoOptions, folder: Path) -> Iterator[str]:
-    """A vendor process that ends with us, however we end: it stops when its standard input closes."""
-    with tempfile.TemporaryDirectory(prefix="assay-vendor-") as scratch:
-        ready = Path(scratch) / "ready"
-        process = subprocess.Popen(
-            [sys.executable, "-m", "assay.vendor", "--gold", f"{tickets}#category", "--seed",
-             str(options.seed), "--latency", str(options.latency), "--error-rate", "0.08",
-             "--journal", str(folder / "vendor.jsonl"), "--ready-file", str(ready), "--stop-with-stdin"],
-            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-        )  # fmt: skip
-        try:
-            yield _wait_until_ready(process, ready)
-        finally:
-            if process.stdin is not None:
-                process.stdin.close()
-            process.wait(timeout=30)
+def own_tickets(folder: Path, records: int, seed: int) -> Path:
+    """The tickets of a seed with their gold, made once."""
+    tickets = folder / f"tickets-{seed}-{records}.jsonl"
+    if not tickets.exists():
+        write_jsonl(tickets, records, seed)
+    return tickets
 
 
-def _wait_until_ready(process: subprocess.Popen[bytes], ready: Path) -> str:
-    deadline = time.monotonic() + _VENDOR_STARTS_WITHIN_SECONDS
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise AssayError(
-                "The practice vendor did not start; run `assay vendor --help` to try it by hand."
-            )
-        if ready.exists():
-            return ready.read_text("utf-8").strip()
-        time.sleep(0.02)
-    raise AssayError("The practice vendor did not start within a minute; is the machine very busy?")
+def demo_run(pipeline: str, tickets: Path, concurrency: int, base_url: str) -> RunOptions:
+    """The run of a demo: its lease is short, so that a killed demo goes on soon."""
+    return RunOptions(
+        pipeline=pipeline, inputs=(str(tickets),), folder=tickets.parent, maps=("record_id=",),
+        concurrency=concurrency, lease=_LEASE_SECONDS, base_url=base_url,
+    )  # fmt: skip
 
 
-def _look_at_it(pipeline: Path, tickets: Path) -> None:
+def judge_labels(pipeline: str, tickets: Path) -> None:
+    """Compare the labels with gold, then audit; a broken invariant ends the command with exit code 1."""
     from assay.cli.audit import audit
     from assay.cli.evaluate import evaluate
 
-    gold = f"{tickets}#category"
-    evaluate(str(pipeline), gold=gold, maps=["record_id="])
+    evaluate(pipeline, gold=f"{tickets}#category", maps=["record_id="])
     audit()
-    shown = _shortest(pipeline)
-    command = "assay" if shutil.which("assay") else str(_shortest(Path(sys.argv[0]).resolve()))
-    _say("Now look at it:")
+
+
+def show_next_steps(pipeline: str, tickets: Path) -> None:
+    """Say what to look at now; `pipeline` as it is typed on the command line."""
+    say("Now look at it:")
     for words in (
         "status",
-        f"results {shown} --reveal | head -3",
+        f"results {pipeline} --reveal | head -3",
         f"explain {tickets.name}:1",
-        f"eval {shown} --gold {_shortest(tickets)}#category --map record_id=",
+        f"eval {pipeline} --gold {shortest(tickets)}#category --map record_id=",
         "audit",
     ):
-        typer.echo(f"  {command} {words}", err=True)
+        typer.echo(f"  {typed_command()} {words}", err=True)
 
 
-def _shortest(path: Path) -> Path:
+def typed_command() -> str:
+    """How this command is typed in the working folder."""
+    return "assay" if shutil.which("assay") else str(shortest(Path(sys.argv[0]).resolve()))
+
+
+def shortest(path: Path) -> Path:
+    """The path as a person in the working folder types it."""
     working = Path.cwd().resolve()
     return path.relative_to(working) if path.is_relative_to(working) else path
 
 
-def _say(told: str) -> None:
+def say(told: str) -> None:
+    """Say something to the person, beside the output."""
     typer.echo(f"assay: {told}", err=True)

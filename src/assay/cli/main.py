@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from importlib.metadata import version
@@ -12,8 +11,10 @@ import typer
 from typer.core import TyperGroup
 
 from assay.cli.errors import BROKEN, INTERRUPTED, READER_GONE, sentence
+from assay.cli.logging_setup import set_up_logging
 from assay.cli.registry import register
 from assay.domain.failures import AssayError
+from assay.telemetry import place_of, tell
 
 
 class Interrupted(AssayError):
@@ -65,16 +66,24 @@ def main() -> None:
     """Entry point. Exit codes: 0 done, 1 an invariant or a comparison is broken, 2 bad input or settings,
     3 a configuration failure stopped the run, 130 interrupted."""
     _open_closed_streams()
-    logging.basicConfig(level=logging.WARNING, format="assay: %(message)s")
     try:
+        set_up_logging()
         app()
     except AssayError as error:
         _leave(str(error), error.exit_code)
     except Exception as error:
-        told = sentence(error)
-        if told is None or os.environ.get("ASSAY_TRACEBACK") == "1":
+        if os.environ.get("ASSAY_TRACEBACK") == "1":
             raise
-        _leave(told, BROKEN)
+        _leave(sentence(error) or _defect(error), BROKEN)
+
+
+def _defect(error: Exception) -> str:
+    """Type and place of a defect. Its message may quote a record, so it is not told."""
+    tell("command_failed", error=error)
+    return (
+        f"A defect of assay ended the command: {type(error).__qualname__} at {place_of(error)}. What was "
+        "done is kept; ASSAY_TRACEBACK=1 shows all of the error, values included."
+    )
 
 
 def _open_closed_streams() -> None:

@@ -1,4 +1,4 @@
-"""`assay pipeline`: register, list and compare versions."""
+"""`assay pipeline`: register, list and compare versions; approve of them, freeze and stop them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ from typing import Annotated
 
 import typer
 
-pipeline_app = typer.Typer(help="Pipeline versions: register, list, diff.", no_args_is_help=True)
+pipeline_app = typer.Typer(
+    help="Pipeline versions: register, list, compare, approve, freeze, stop.", no_args_is_help=True
+)
+_REFERENCE = typer.Argument(
+    metavar="REFERENCE", help="A label, the first 6 or more digits of a digest, or FILE.py."
+)
+_LINE = typer.Option("--name", metavar="NAME", help="The pipeline that labels belong to.")
+_REASON = typer.Option("--reason", metavar="TEXT", help="Why; it is kept with the act.")
+_BY = typer.Option("--by", metavar="NAME", help="Who acts; default: this account's name.")
+_JSON = typer.Option("--json", help="Print what came of it as one JSON object.")
 _VERSION = "A label, the first 6 or more digits of a digest, or FILE.py."
 
 
@@ -77,3 +86,104 @@ def diff(
     show_differences(found, as_json=as_json)
     if found.differences:
         raise typer.Exit(BROKEN)
+
+
+@pipeline_app.command("show")
+def show(
+    reference: Annotated[str, _REFERENCE],
+    name: Annotated[str | None, _LINE] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as one JSON object.")] = False,
+) -> None:
+    """Show a version: definition, stage, freeze, stops, models seen, approvals and its log."""
+    from assay.cli.version_detail import show_version
+
+    show_version(reference, name, as_json=as_json)
+
+
+@pipeline_app.command("approve")
+def approve(
+    reference: Annotated[str, _REFERENCE],
+    reason: Annotated[str, _REASON],
+    name: Annotated[str | None, _LINE] = None,
+    by: Annotated[str | None, _BY] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Approve of this model id, as the vendor reports it.")
+    ] = None,
+    unfreeze_too: Annotated[bool, typer.Option("--unfreeze", help="And allow promotion again.")] = False,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Record an approval: of an unproven version, of a rolled-back one's reviewed tasks, or of a model."""
+    from assay.cli.version_acts import approve_version
+
+    approve_version(reference, name, reason, by, model=model, unfreeze=unfreeze_too, as_json=as_json)
+
+
+@pipeline_app.command("revoke")
+def revoke(
+    reference: Annotated[str, _REFERENCE],
+    approval: Annotated[int, typer.Argument(metavar="APPROVAL", help="Its number (`assay pipeline show`).")],
+    reason: Annotated[str, _REASON],
+    name: Annotated[str | None, _LINE] = None,
+    by: Annotated[str | None, _BY] = None,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Take an approval back, from now on."""
+    from assay.cli.version_acts import revoke_approval
+
+    revoke_approval(reference, name, approval, reason, by, as_json=as_json)
+
+
+@pipeline_app.command("freeze")
+def freeze(
+    reference: Annotated[str, _REFERENCE],
+    reason: Annotated[str, _REASON],
+    name: Annotated[str | None, _LINE] = None,
+    by: Annotated[str | None, _BY] = None,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Stop promotion: from here on no task of the version becomes auto_candidate; people decide."""
+    from assay.cli.version_acts import act
+
+    act("freeze", reference, name, reason, by, as_json=as_json)
+
+
+@pipeline_app.command("unfreeze")
+def unfreeze(
+    reference: Annotated[str, _REFERENCE],
+    reason: Annotated[str, _REASON],
+    name: Annotated[str | None, _LINE] = None,
+    by: Annotated[str | None, _BY] = None,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Allow promotion again."""
+    from assay.cli.version_acts import act
+
+    act("unfreeze", reference, name, reason, by, as_json=as_json)
+
+
+@pipeline_app.command("stop")
+def stop(
+    reference: Annotated[str, _REFERENCE],
+    reason: Annotated[str, _REASON],
+    name: Annotated[str | None, _LINE] = None,
+    by: Annotated[str | None, _BY] = None,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Stop a version's workers: nothing more is claimed, records wait, until `resume`."""
+    from assay.cli.version_acts import act
+
+    act("stop", reference, name, reason, by, as_json=as_json)
+
+
+@pipeline_app.command("resume")
+def resume(
+    reference: Annotated[str, _REFERENCE],
+    reason: Annotated[str, _REASON],
+    name: Annotated[str | None, _LINE] = None,
+    by: Annotated[str | None, _BY] = None,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Clear what stops a version, a failure or a person."""
+    from assay.cli.version_acts import act
+
+    act("resume", reference, name, reason, by, as_json=as_json)

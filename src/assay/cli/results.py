@@ -16,6 +16,7 @@ class ResultFormat(StrEnum):
 
     JSONL = "jsonl"
     CSV = "csv"
+    PARQUET = "parquet"
 
 
 def results(
@@ -34,10 +35,14 @@ def results(
         list[TaskState] | None, typer.Option("--state", help="Only these states; may be repeated.")
     ] = None,
     result_format: Annotated[
-        ResultFormat, typer.Option("--format", "-f", help="jsonl, or csv with one column per label field.")
+        ResultFormat,
+        typer.Option("--format", "-f", help="jsonl, or csv or parquet with a column per label field."),
     ] = ResultFormat.JSONL,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write here, all or nothing.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write here, all or nothing; .gz and .zst compress."
+        ),
     ] = None,
     reveal: Annotated[
         bool, typer.Option("--reveal", help="Show free-text fields too: they are opened from the vault.")
@@ -57,14 +62,15 @@ def results(
     """Print the labels: one row per annotation, in record order.
 
     JSON lines hold the label as an object, CSV in columns `label.FIELD` (nested fields as JSON). Values are
-    exported as they are: a spreadsheet may read one that begins with = + - @ as a formula.
+    exported as they are: a spreadsheet may read one that begins with = + - @ as a formula. Parquet needs
+    --output; its column types follow from the contract.
     """
     from assay.cli.results_export import ExportOptions, export
 
     export(
         ExportOptions(
             target=target, version=version, model=model, states=tuple(states) if states else None,
-            as_csv=result_format is ResultFormat.CSV, output=output, reveal=reveal, with_text=with_text,
+            form=result_format.value, output=output, reveal=reveal, with_text=with_text,
             served=served,
         )
     )  # fmt: skip

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import csv
-import os
-import secrets
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -18,6 +15,14 @@ from assay.cli.chosen import Chosen, choose
 from assay.cli.json_text import to_json
 from assay.cli.label_fields import LabelFields, label_fields
 from assay.cli.opened import existing_database, tell
+from assay.cli.output_file import check_output, destination
+from assay.cli.results_parquet import (
+    ParquetRows,
+    annotation_columns,
+    annotation_values,
+    label_columns,
+    label_values,
+)
 from assay.config import load_settings
 from assay.domain.failures import ConfigurationError
 from assay.domain.json_text import Json, Number
@@ -30,6 +35,7 @@ _AFTER: Final = (
 )  # fmt: skip
 Fields = Mapping[int, tuple[str, LabelFields]]
 """Digest and label fields by version id."""
+Write = Callable[[Annotation], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +46,7 @@ class ExportOptions:
     version: str | None = None
     model: str | None = None
     states: tuple[TaskState, ...] | None = None
-    as_csv: bool = False
+    form: str = "jsonl"
     output: Path | None = None
     reveal: bool = False
     with_text: bool = False
@@ -51,6 +57,7 @@ def export(options: ExportOptions) -> None:
     """Write the rows that the options ask for."""
     if options.with_text and not options.reveal:
         raise ConfigurationError("--with-text shows the records' text; give --reveal with it.")
+    check_output(options.output, options.form)
     settings = load_settings()
     with existing_database(settings) as url:
         chosen = choose(url, options.target, version=options.version, model=options.model,
@@ -58,8 +65,8 @@ def export(options: ExportOptions) -> None:
         fields = {v.version_id: (v.pipeline_version, label_fields(v.definition)) for v in chosen.versions}
         store = ResultStore(url, open_vault(settings) if options.reveal else None)
         found = store.annotations(_selection(chosen, options), with_text=options.with_text)
-        with _destination(options.output) as stream:
-            count = _write(found, fields, options, _Utf8(stream))
+        with destination(options.output) as stream:
+            count = _write(found, fields, options, stream)
     if not options.reveal:
         _tell_hidden(fields)
     if options.output is not None:
@@ -89,13 +96,59 @@ class _Utf8:
         return self._stream.write(text.encode("utf-8"))
 
 
-def _write(found: Iterable[Annotation], fields: Fields, options: ExportOptions, out: _Utf8) -> int:
+def _write(found: Iterable[Annotation], fields: Fields, options: ExportOptions, stream: BinaryIO) -> int:
     count = 0
-    write = _csv_writer(fields, options, out) if options.as_csv else _json_writer(fields, options, out)
-    for annotation in found:
-        write(annotation)
-        count += 1
+    with _writer(fields, options, stream) as write:
+        for annotation in found:
+            write(annotation)
+            count += 1
     return count
+
+
+@contextmanager
+def _writer(fields: Fields, options: ExportOptions, stream: BinaryIO) -> Iterator[Write]:
+    if options.form == "parquet":
+        rows = _parquet_rows(fields, options, stream)
+        with closing(rows):
+            yield _parquet_writer(rows, fields, options)
+    elif options.form == "csv":
+        yield _csv_writer(fields, options, _Utf8(stream))
+    else:
+        yield _json_writer(fields, options, _Utf8(stream))
+
+
+def _keys(fields: Fields, options: ExportOptions) -> list[str]:
+    """Label fields that are shown: the newest version's first, in its order."""
+    return list(dict.fromkeys(
+        key for _, found in reversed(list(fields.values()))
+        for key in found.keys if options.reveal or key not in found.hidden
+    ))  # fmt: skip
+
+
+def _parquet_rows(fields: Fields, options: ExportOptions, stream: BinaryIO) -> ParquetRows:
+    newest_first = [found for _, found in reversed(list(fields.values()))]
+    return ParquetRows(
+        stream,
+        [
+            *annotation_columns(_BEFORE),
+            *label_columns(newest_first, _keys(fields, options)),
+            *annotation_columns([*_AFTER, *(["text"] if options.with_text else [])]),
+        ],
+        to_json,
+    )
+
+
+def _parquet_writer(rows: ParquetRows, fields: Fields, options: ExportOptions) -> Write:
+    names = (*_BEFORE, *_AFTER, *(("text",) if options.with_text else ()))
+
+    def write(annotation: Annotation) -> None:
+        digest, found = fields[annotation.version_id]
+        rows.write(
+            annotation_values(annotation, names, digest)
+            | label_values(_label(annotation, found, options.reveal))
+        )
+
+    return write
 
 
 def _label(annotation: Annotation, fields: LabelFields, reveal: bool) -> Json:
@@ -105,7 +158,7 @@ def _label(annotation: Annotation, fields: LabelFields, reveal: bool) -> Json:
     return {key: value for key, value in label.items() if key not in fields.hidden}
 
 
-def _json_writer(fields: Fields, options: ExportOptions, out: _Utf8) -> Callable[[Annotation], None]:
+def _json_writer(fields: Fields, options: ExportOptions, out: _Utf8) -> Write:
     def write(annotation: Annotation) -> None:
         digest, found = fields[annotation.version_id]
         row: dict[str, object] = {name: getattr(annotation, name) for name in _BEFORE}
@@ -118,12 +171,8 @@ def _json_writer(fields: Fields, options: ExportOptions, out: _Utf8) -> Callable
     return write
 
 
-def _csv_writer(fields: Fields, options: ExportOptions, out: _Utf8) -> Callable[[Annotation], None]:
-    # The newest version's fields come first, in its order.
-    keys = list(dict.fromkeys(
-        key for _, found in reversed(list(fields.values()))
-        for key in found.keys if options.reveal or key not in found.hidden
-    ))  # fmt: skip
+def _csv_writer(fields: Fields, options: ExportOptions, out: _Utf8) -> Write:
+    keys = _keys(fields, options)
     sheet = csv.writer(out, lineterminator="\n")
     sheet.writerow(
         [*_BEFORE, *(f"label.{key}" for key in keys), *_AFTER, *(["text"] if options.with_text else [])]
@@ -148,21 +197,3 @@ def _cell(value: object) -> str | None:
     if value is None or (isinstance(value, str) and not isinstance(value, Number)):
         return value
     return to_json(value)
-
-
-@contextmanager
-def _destination(output: Path | None) -> Iterator[BinaryIO]:
-    """Standard output, or a file that appears only once it is whole."""
-    if output is None:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    draft = output.with_name(f".{output.name}.{secrets.token_hex(4)}.part")
-    try:
-        with draft.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(output)
-    finally:
-        draft.unlink(missing_ok=True)

@@ -15,12 +15,20 @@ class InputFormat(StrEnum):
     AUTO = "auto"
     JSONL = "jsonl"
     CSV = "csv"
+    PARQUET = "parquet"
 
 
 def run(
     pipeline: Annotated[str, typer.Argument(metavar="PIPELINE", help="FILE.py or FILE.py:name.")],
-    input_file: Annotated[
-        str, typer.Option("--input", "-i", metavar="FILE", help="JSONL or CSV file; '-' is standard input.")
+    inputs: Annotated[
+        list[str],
+        typer.Option(
+            "--input",
+            "-i",
+            metavar="FILE",
+            help="JSONL, CSV or Parquet file (JSONL and CSV also as gzip or zstd) or a quoted pattern; "
+            "'-' is standard input. May be repeated.",
+        ),
     ],
     maps: Annotated[
         list[str] | None,
@@ -31,6 +39,15 @@ def run(
     ] = InputFormat.AUTO,
     source_name: Annotated[
         str | None, typer.Option(help="Name that records carry as their source; default: the file's name.")
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on as a JSONL file grows, until Ctrl-C or SIGTERM.")
+    ] = False,
+    documents_root: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR|URL", help="Where referenced documents lie; default: the folder of the input file."
+        ),
     ] = None,
     limit: Annotated[
         int | None, typer.Option(min=0, help="Read at most so many records in this run.")
@@ -50,6 +67,13 @@ def run(
     base_url: Annotated[
         str | None, typer.Option(help="Where the model's API is; not part of the version.")
     ] = None,
+    max_spend: Annotated[
+        str | None,
+        typer.Option(metavar="AMOUNT", help="Stop before this run's calls cost more; needs a known price."),
+    ] = None,
+    memory: Annotated[
+        int, typer.Option(min=1, metavar="MIB", help="Record texts in memory at most, in MiB.")
+    ] = 256,
     max_invalid: Annotated[
         float, typer.Option(min=0, max=1, help="Share of malformed input above which reading stops.")
     ] = 0.5,
@@ -64,14 +88,16 @@ def run(
 
     Ctrl-C (or SIGTERM) ends gracefully: calls in flight are finished, the rest is parked. A second one ends
     at once; nothing is lost then either. Exit codes: 0 all records have their destination, 2 bad input or
-    settings, 3 stopped by a configuration failure (key, model, quota), 130 interrupted.
+    settings, 3 stopped by a configuration failure (key, model, quota, spend cap), 130 interrupted.
     """
     from assay.cli.run_command import RunOptions, execute
 
     options = RunOptions(
-        pipeline=pipeline, input_file=input_file, maps=tuple(maps or ()), input_format=input_format.value,
+        pipeline=pipeline, inputs=tuple(inputs), maps=tuple(maps or ()), input_format=input_format.value,
+        follow=follow, documents_root=documents_root,
         source_name=source_name, limit=limit, concurrency=concurrency, lease=lease, drain=drain, model=model,
-        base_url=base_url, max_invalid=max_invalid, dry_run=dry_run, as_json=as_json, quiet=quiet,
+        base_url=base_url, max_spend=max_spend, memory=memory, max_invalid=max_invalid,
+        dry_run=dry_run, as_json=as_json, quiet=quiet,
         folder=Path(pipeline.partition(":")[0]).resolve().parent,
     )  # fmt: skip
     code = execute(options)

@@ -8,12 +8,9 @@ import os
 import signal
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, cast
 
 import typer
 
-from assay.adapters.files.mapping import parse_mapping
-from assay.adapters.files.source import open_source
 from assay.adapters.pipeline_file import load_pipeline
 from assay.adapters.postgres.version_store import VersionStore
 from assay.adapters.providers.factory import make_model
@@ -29,11 +26,14 @@ from assay.app import (
     run_pipeline,
 )
 from assay.cli.errors import INTERRUPTED, STOPPED
+from assay.cli.run_input import InputOptions, open_input
 from assay.cli.screen import Screen, closing_figures, closing_table
 from assay.config import Settings, load_settings
 from assay.domain.contract import plan_of
 from assay.domain.definition import Pipeline
+from assay.domain.failures import ConfigurationError
 from assay.domain.identity import InputRecord
+from assay.domain.spend import amount
 from assay.pipeline.limits import WorkerLimits
 from assay.pipeline.progress import Progress
 from assay.pipeline.worker import RunResult, Worker
@@ -45,17 +45,21 @@ class RunOptions:
     """The options of `assay run`, read."""
 
     pipeline: str
-    input_file: str
+    inputs: tuple[str, ...]
     folder: Path
     maps: tuple[str, ...] = ()
     input_format: str = "auto"
     source_name: str | None = None
+    follow: bool = False
+    documents_root: str | None = None
     limit: int | None = None
     concurrency: int | None = None
     lease: float = 90.0
     drain: float = 30.0
     model: str | None = None
     base_url: str | None = None
+    max_spend: str | None = None
+    memory: int = 256
     max_invalid: float = 0.5
     dry_run: bool = False
     as_json: bool = False
@@ -105,6 +109,7 @@ def build_model(pipeline: Pipeline, folder: Path, base_url: str | None, settings
         base_url=base_url or pipeline.base_url or settings.environment.get("ASSAY_MODEL_BASE_URL"),
         parameters=pipeline.parameters,
         label_field=plan.label_field,
+        answer_bytes=plan.max_response_bytes,
         only_field=len(pipeline.contract.model_fields) == 1,
         structured_output=pipeline.structured_output,
         price=pipeline.price,
@@ -113,19 +118,16 @@ def build_model(pipeline: Pipeline, folder: Path, base_url: str | None, settings
     )
 
 
-async def _open(options: RunOptions) -> tuple[SourcePort, str]:
-    mapping = parse_mapping(options.maps)
-    source = await open_source(
-        options.input_file,
-        format=cast(Literal["auto", "jsonl", "csv"], options.input_format),
-        mapping=mapping,
-        name=options.source_name,
-    )
-    return source, json.dumps(mapping, sort_keys=True)
+async def _open(options: RunOptions) -> tuple[list[SourcePort], str]:
+    given = InputOptions(
+        inputs=options.inputs, maps=options.maps, input_format=options.input_format,
+        source_name=options.source_name, follow=options.follow, documents_root=options.documents_root,
+    )  # fmt: skip
+    return await open_input(given, _tell)
 
 
 async def _run(options: RunOptions, pipeline: Pipeline, model: ModelPort, setup: RunSetup) -> int:
-    source, mapping = await _open(options)
+    sources, mapping = await _open(options)
     recorded = pipeline.model.startswith("recorded:")
     limits = WorkerLimits(
         concurrency=options.concurrency or (RECORDED_CONCURRENCY if recorded else DEFAULT_CONCURRENCY),
@@ -133,10 +135,12 @@ async def _run(options: RunOptions, pipeline: Pipeline, model: ModelPort, setup:
         drain_seconds=options.drain,
         call_timeout_seconds=pipeline.call_timeout_seconds,
         max_invalid_share=options.max_invalid,
+        memory_bytes=options.memory * 1024 * 1024,
     )
     plan = RunPlan(
         url=setup.url, vault=setup.vault, pipeline=pipeline, version_id=setup.version_id,
-        model=model, source=source, mapping=mapping, limits=limits, limit=options.limit,
+        model=model, sources=sources, mapping=mapping, limits=limits, limit=options.limit,
+        max_spend=None if options.max_spend is None else amount(options.max_spend),
     )  # fmt: skip
     progress = Progress()
     with Screen(progress, title=pipeline.name, quiet=options.quiet or options.as_json) as screen:
@@ -144,12 +148,10 @@ async def _run(options: RunOptions, pipeline: Pipeline, model: ModelPort, setup:
     _report(options, pipeline, progress, result, screen.elapsed)
     if result.stopped is not None:
         status = f" (HTTP {result.stopped.status})" if result.stopped.status else ""
-        _tell(
-            f"Stopped: {result.stopped.code}{status} — no record was burnt. Mend the key, model or quota, "
-            "then run the same command again."
-        )
+        mend = result.stopped.sentence or ("Mend the key, model or quota, then run the same command again.")
+        _tell(f"Stopped: {result.stopped.code}{status} — no record was burnt. {mend}")
         return STOPPED
-    if result.drained:
+    if result.drained and not options.follow:
         _tell("Interrupted: what was in flight is finished or parked. Run the same command again to go on.")
         return INTERRUPTED
     return 0
@@ -191,16 +193,19 @@ def _report(
 
 async def _dry_run(options: RunOptions, pipeline: Pipeline) -> int:
     """Read all of the input; count what is a record and what is not."""
-    source, _ = await _open(options)
+    if options.follow:
+        raise ConfigurationError("A followed file has no end to read to; leave --follow or --dry-run out.")
+    sources, _ = await _open(options)
     records = malformed = characters = 0
-    async for batch in source.read(0):
-        for item in batch:
-            if options.limit is not None and records + malformed >= options.limit:
-                break
-            if isinstance(item, InputRecord):
-                records += 1
-                characters += len(item.text)
-            else:
+    for source in sources:
+        async for batch in source.read(0):
+            for item in batch:
+                if options.limit is not None and records + malformed >= options.limit:
+                    break
+                if isinstance(item, InputRecord):
+                    records += 1
+                    characters += len(item.text)
+                    continue
                 malformed += 1
                 if malformed <= 5:
                     _tell(f"{source.name} line {item.position.line}: {item.error_type} {item.path}".rstrip())

@@ -80,6 +80,7 @@ def _show_versions(screen: Console, versions: Sequence[VersionStatus]) -> None:
     for each in versions:
         stage = shown(each.version["stage"])
         frozen = f", frozen: {shown(each.version['frozen_reason'])}" if each.version["frozen"] else ""
+        frozen += f", stopped: {shown(each.version['stopped'])}" if each.version["stopped"] else ""
         counts = [each.counts.get(state, 0) for state in states]
         rows.append([_named(each.version), stage + frozen, sum(each.counts.values()), *counts])
     names = [state.value for state in states]

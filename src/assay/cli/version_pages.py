@@ -53,13 +53,19 @@ def show_versions(found: Sequence[VersionRow]) -> None:
     headings = ["pipeline", "label", "version", "model", "stage", "registered", "commit"]
     rows = [
         [row.name, row.label, row.pipeline_version[:SHORT], row.model,
-         row.stage + (", frozen" if row.frozen else ""), row.registered_at, _commit(row.code_commit)]
+         _stage(row), row.registered_at, _commit(row.code_commit)]
         for row in found
     ]  # fmt: skip
     if rows:
         console().print(table(None, headings, rows))
     else:
         typer.echo("No version is registered yet; `assay run` and `assay pipeline register` do it.")
+
+
+def _stage(row: VersionRow) -> str:
+    """Stage, and what holds the version up."""
+    stopped = f", stopped: {row.stopped}" if row.stopped else ""
+    return row.stage + (", frozen" if row.frozen else "") + stopped
 
 
 def _commit(commit: str | None) -> str | None:

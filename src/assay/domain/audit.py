@@ -159,6 +159,13 @@ _RULES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("each_pass_is_answered_once", "No pass of a task is asked for again once its answer counted."),
         ("correction_follows_a_failure", "A correction was called only where the first pass had failed."),
     ),
+    "money": (
+        (
+            "spend_is_what_the_ledger_says",
+            "What was spent per version and day is what the calls of that day cost.",
+        ),
+        ("cap_is_its_last_change", "A cap is what the last change of it says."),
+    ),
     "outbox": (
         ("every_revision_has_its_event", "Each revision of a result, from 1 on, has its event."),
         ("events_are_in_order", "Events of one aggregate are queued in the order of their revisions."),
@@ -209,6 +216,14 @@ _RULES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("version_digest_is_of_its_definition", "A version's digest is that of the definition stored."),
         ("version_has_a_release", "Every version has its release row."),
         ("frozen_release_says_since_when", "A release is frozen since a time, or not frozen."),
+        ("version_is_held_by_one_stop", "A version is held by one stop at most."),
+        ("stop_is_in_the_log", "Every stop of a version, and its end, is in the version's log."),
+        (
+            "version_has_one_baseline_model",
+            "Of the models that a version's vendor reported one is the baseline, the first.",
+        ),
+        ("changed_model_is_in_the_log", "Every model but the baseline has its event."),
+        ("approval_is_in_the_log", "Every approval, and its end, is in the version's log."),
     ),
     "guards": (
         ("moves_are_the_codes", "The database's table of moves equals the code's."),
@@ -251,6 +266,10 @@ _REMEDIES: Final = {
         "Insert the tasks shown into parked_tasks, due at once: else nobody takes them over."
     ),
     "version_has_a_release": "Register the pipeline again (`assay pipeline register`): that makes the row.",
+    "spend_is_what_the_ledger_says": (
+        "Caps are judged by wrong figures: write the sums of that day's calls into assay.spend."
+    ),
+    "cap_is_its_last_change": "Set the cap again (`assay budget set`): that writes both.",
     "migrations_are_as_shipped": "Use the assay release that applied them, or restore a backup.",
     "committed_offset_has_a_destination": _REREAD,
     "duplicate_is_of_an_input": _REREAD,

@@ -9,27 +9,32 @@
         PolicyProviderError        the provider refused this content
         RequestProviderError       the provider refused this one request (400, 413, 422)
 
-Classification goes by these types and by status codes, never by matching message text. Messages hold no
-record text and no response text.
+Codes, their classes and destinations are in `failure_table`. Classification goes by these types and by
+status codes, never by matching message text. Messages hold no record text and no response text.
 """
 
 from __future__ import annotations
 
-from enum import StrEnum
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import Final
 
+from assay.domain.failure_table import FAILURE_TABLE, FailureClass, Origin, uses_attempt
 from assay.domain.rate_limits import RateLimits
 
-
-class FailureClass(StrEnum):
-    """Decides the route of a failure."""
-
-    TRANSIENT = "transient"
-    CONTRACT = "contract"
-    AMBIGUOUS = "ambiguous"
-    VERSION = "version"
-    POLICY = "policy"
-    CONFIGURATION = "configuration"
+__all__ = [
+    "PROVIDER_CODES",
+    "AssayError",
+    "ConfigurationError",
+    "ConfigurationProviderError",
+    "FailureClass",
+    "PolicyProviderError",
+    "ProviderError",
+    "RequestProviderError",
+    "Spent",
+    "TransientProviderError",
+    "Unreadable",
+]
 
 
 class AssayError(Exception):
@@ -48,6 +53,23 @@ class Unreadable(AssayError):
     """Sealed bytes do not open: their key is gone, or they were changed. Concerns one record, not the run."""
 
 
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What the vendor says a failed call used, a refusal's tokens for example; None where it did not say.
+
+    `input_tokens` includes those read from a cache (`cached_tokens`) and written to one.
+    """
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    cost: Decimal | None = None
+    model: str | None = None
+    finish_reason: str | None = None
+
+
 class ProviderError(AssayError):
     """A model call that brought no answer to judge.
 
@@ -55,7 +77,8 @@ class ProviderError(AssayError):
     seconds the provider asked for (already clamped, at least 0); `request_id` the vendor's id; `partial`
     the bytes that did arrive; `billed` False only where no money can have been spent (the request never
     left, or was refused before work); `counts_attempt` False for failures that use up age, not attempts
-    (429, connection failures, an open breaker). `rate_limits`: what the reply's headers say about limits.
+    (429, connection failures), or nothing: by the failure table where it is not given. `rate_limits`: what
+    the reply's headers say about limits. `spent` and `latency_ms` (milliseconds): what is known of the call.
     """
 
     failure_class: FailureClass = FailureClass.TRANSIENT
@@ -69,8 +92,10 @@ class ProviderError(AssayError):
         request_id: str | None = None,
         partial: bytes = b"",
         billed: bool = True,
-        counts_attempt: bool = True,
+        counts_attempt: bool | None = None,
         rate_limits: RateLimits | None = None,
+        spent: Spent | None = None,
+        latency_ms: float | None = None,
     ) -> None:
         super().__init__(code if status is None else f"{code} (HTTP {status})")
         self.code = code
@@ -79,8 +104,10 @@ class ProviderError(AssayError):
         self.request_id = request_id
         self.partial = partial
         self.billed = billed
-        self.counts_attempt = counts_attempt
+        self.counts_attempt = uses_attempt(code) if counts_attempt is None else counts_attempt
         self.rate_limits = rate_limits
+        self.spent = spent
+        self.latency_ms = latency_ms
 
 
 class TransientProviderError(ProviderError):
@@ -107,20 +134,7 @@ class RequestProviderError(ProviderError):
     failure_class = FailureClass.CONTRACT
 
 
-# Codes of ProviderError, and who is asked to act. Contract codes of the boundary are in `boundary`.
+# Codes of ProviderError, and their class.
 PROVIDER_CODES: Final[dict[str, FailureClass]] = {
-    "provider_timeout": FailureClass.TRANSIENT,
-    "provider_connection": FailureClass.TRANSIENT,
-    "provider_rate_limited": FailureClass.TRANSIENT,
-    "provider_overloaded": FailureClass.TRANSIENT,
-    "provider_server_error": FailureClass.TRANSIENT,
-    "provider_bad_reply": FailureClass.TRANSIENT,
-    "provider_adapter_error": FailureClass.TRANSIENT,
-    "provider_auth": FailureClass.CONFIGURATION,
-    "provider_model_unknown": FailureClass.CONFIGURATION,
-    "provider_quota": FailureClass.CONFIGURATION,
-    "provider_settings_rejected": FailureClass.CONFIGURATION,
-    "provider_refused": FailureClass.POLICY,
-    "provider_request_rejected": FailureClass.CONTRACT,
-    "recorded_answer_ambiguous": FailureClass.CONTRACT,
+    rule.code: rule.failure_class for rule in FAILURE_TABLE.values() if rule.origin is Origin.PROVIDER
 }

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 MAX_RECORD_ID_CHARS: Final = 512
 MAX_INPUT_VERSION: Final = 2**31 - 1
+MAX_DOCUMENT_REF_CHARS: Final = 1024
+# What a record's `priority` may be.
+PRIORITIES: Final = ("normal", "low")
+
+_TRACE_PARENT: Final = re.compile(
+    r"(?!ff)(?P<version>[0-9a-f]{2})-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?P<more>-.+)?"
+)
 
 
 class InputKey(NamedTuple):
@@ -25,6 +33,15 @@ def input_sha256(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8")).digest()
 
 
+def is_trace_parent(value: str) -> bool:
+    """Whether `value` is a `traceparent` as W3C Trace Context (level 1, section 3.2.2) defines it.
+
+    Versions after 00 may carry more fields behind the flags.
+    """
+    found = _TRACE_PARENT.fullmatch(value)
+    return found is not None and (found["version"] != "00" or found["more"] is None)
+
+
 class SourcePosition(NamedTuple):
     """Where a record came from: a registered source, its partition (0 for a file) and offset.
 
@@ -39,7 +56,10 @@ class SourcePosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What a record may carry besides its text. None of it is part of the content fingerprint."""
+    """What a record may carry besides its text. None of it is part of the content fingerprint.
+
+    `priority` is one of `PRIORITIES`, `trace_parent` a W3C traceparent; `subject_id` is whom erasure follows.
+    """
 
     document_type: str | None = None
     customer: str | None = None
@@ -59,7 +79,11 @@ NO_ATTRIBUTES: Final = Attributes()
 
 @dataclass(frozen=True, slots=True)
 class InputRecord:
-    """A well-formed record: identity, text, source name, position and attributes."""
+    """A well-formed record: identity, text, source name, position and attributes.
+
+    `document_ref` is where the text was fetched from, None where it stood in the record. A referenced
+    object's bytes are its text in UTF-8, byte-order mark and all, so that `sha256` is theirs as well.
+    """
 
     record_id: str
     input_version: int
@@ -68,6 +92,7 @@ class InputRecord:
     position: SourcePosition
     attributes: Attributes = NO_ATTRIBUTES
     sha256: bytes = field(default=b"", repr=False)
+    document_ref: str | None = None
 
     def __post_init__(self) -> None:
         if not self.sha256:
@@ -83,7 +108,8 @@ class MalformedInput:
     """A piece of the source that is no record. Its bytes go to the vault, `detail` holds no user data.
 
     `error_type` is one of a closed list: `not_utf8`, `not_json`, `not_an_object`, `missing_field`,
-    `wrong_type`, `unstorable_text`, `blank_text`, `oversized`, `bad_row`, `bad_identity`.
+    `wrong_type`, `unstorable_text`, `blank_text`, `oversized`, `bad_row`, `bad_identity`, `bad_value`,
+    `bad_reference`, `document_missing`.
     `path` is a JSON Pointer of the declared field concerned, or "".
     """
 

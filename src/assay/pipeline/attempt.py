@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -36,8 +35,7 @@ from assay.domain.work import (
     refer,
 )
 from assay.ports import ModelPort, ModelRequest, ModelResponse, Probe, VaultPort
-
-log: Final = logging.getLogger("assay.worker")
+from assay.telemetry import tell
 
 # Workers that may die with a task in their hands before it is set aside. Deaths hit records that were never
 # called just as well (they were claimed ahead), so the limit is far above that of real attempts.
@@ -65,10 +63,11 @@ class Underway:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """A configuration failure: the version cannot go on until a person acts."""
+    """A configuration failure: the version cannot go on until a person acts. `sentence`: how, if known."""
 
     code: str
     status: int | None
+    sentence: str | None = None
 
 
 class Annotator:
@@ -156,7 +155,8 @@ class Annotator:
         except _DEFECTS as defect:
             # A defect of the adapter that this one record brings out: it must not take the run down with it.
             # Its message may quote the record: only its type is told.
-            log.error("provider_adapter_error: %s, task %s", type(defect).__name__, task.task_id)
+            tell("provider_adapter_error", error=defect, task_id=task.task_id, attempt_id=task.attempt_id,
+                 pass_number=number)  # fmt: skip
             broken = TransientProviderError("provider_adapter_error")
             return broken, _failed_call(number, broken)
         underway.calling = None
@@ -207,7 +207,8 @@ class Annotator:
 
     def _refused(self, task: ClaimedTask, rejected: Rejected, passes: Passes) -> Finish:
         if rejected.code is RejectionCode.UNEXPECTED_PARSE_ERROR:
-            log.error("unexpected_parse_error: a defect of a rule or of assay; task %s", task.task_id)
+            tell("unexpected_parse_error", task_id=task.task_id, attempt_id=task.attempt_id,
+                 code=rejected.code.value)  # fmt: skip
         errors = tuple((error.path, error.type) for error in rejected.errors)
         evidence = Evidence(FailureClass.CONTRACT, rejected.kind.value, errors)
         return dead_letter(task, rejected.code.value, evidence, passes)
@@ -288,13 +289,21 @@ def _call(number: int, response: ModelResponse, verdict: Accepted | Rejected) ->
 
 
 def _failed_call(number: int, failure: ProviderError) -> CallRecord:
+    spent = failure.spent
     return CallRecord(
         number,
         CallOutcome.FAILED,
         code=failure.code,
         billed=failure.billed,
+        model=None if spent is None else _word(spent.model),
         request_id=_word(failure.request_id),
         http_status=failure.status,
-        cost=None if failure.billed else Decimal(0),
+        finish_reason=None if spent is None else _word(spent.finish_reason),
+        input_tokens=None if spent is None else spent.input_tokens,
+        output_tokens=None if spent is None else spent.output_tokens,
+        cached_tokens=None if spent is None else spent.cached_tokens,
+        reasoning_tokens=None if spent is None else spent.reasoning_tokens,
+        cost=Decimal(0) if not failure.billed else None if spent is None else spent.cost,
+        latency_ms=failure.latency_ms,
         response_bytes=len(failure.partial),
     )

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from assay.domain.identity import InputRecord
 from assay.domain.work import ClaimedTask, Claims, Isolation, NotWon, Offer, Verdict
 from assay.pipeline.limits import WorkerLimits
+from assay.pipeline.memory import MemoryBudget, size_of
 from assay.pipeline.offers import Offers
 from assay.pipeline.progress import Progress
+from assay.pipeline.spend import SpendGuard
 from assay.ports import ClaimPort, Probe, SourceStorePort
-
-log: Final = logging.getLogger("assay.worker")
+from assay.telemetry import tell
 
 # A claimed task, and the record of the source that it belongs to (None: it came from PostgreSQL).
 Taken = tuple[ClaimedTask, InputRecord | None]
@@ -34,6 +33,8 @@ class Claiming:
         offers: Offers,
         draw: Callable[[InputRecord], tuple[float, bool]],
         done: Callable[[InputRecord], None],
+        memory: MemoryBudget,
+        spend: SpendGuard,
         probe: Probe,
     ) -> None:
         self._claims = claims
@@ -44,24 +45,31 @@ class Claiming:
         self._offers = offers
         self._draw = draw
         self._done = done
+        self._memory = memory
+        self._spend = spend
         self._probe = probe
         self._last_poll = float("-inf")
         self._parked = 0
 
-    async def some(self, held: int) -> tuple[list[Taken], bool]:
-        """What was won, given how many tasks are held; the flag says whether anything was tried.
+    async def some(self, occupied: int, slots: int) -> tuple[list[Taken], bool]:
+        """What was won, given how many tasks have or await a slot, and how many slots there may be; the flag
+        says whether anything was tried.
 
         Nothing is tried while less than half of the claim-ahead buffer is free: batches stay batches.
         """
-        ahead = self._limits.concurrency
-        room = self._limits.concurrency + ahead - held
-        if room < ahead // 2 + 1 and held > 0:
+        ahead = min(self._limits.claim_ahead, slots)
+        room = slots + ahead - occupied
+        if room < ahead // 2 + 1 and occupied > 0:
             return [], False
-        room = min(room, self._limits.batch)
+        drawn = self._spend.take(min(room, self._limits.batch))
+        if drawn < 1:
+            return [], False
         # Parked and abandoned work gets up to half of the room first: a long source must not starve it.
-        waiting = await self._claim_waiting(max(room // 2, 1))
-        offered, tried = await self._claim_offers(max(room - len(waiting), 1))
+        waiting = await self._claim_waiting(max(drawn // 2, 1))
+        left = drawn - len(waiting)
+        offered, tried = await self._claim_offers(left) if left else ([], False)
         taken = [*waiting, *offered]
+        self._spend.claimed(drawn, [task for task, _ in taken])
         self._progress.claimed += len(taken)
         self._progress.taken_over += sum(task.taken_over for task, _ in taken)
         return taken, tried or bool(waiting)
@@ -82,7 +90,9 @@ class Claiming:
         now = asyncio.get_running_loop().time()
         if now - self._last_poll < self._limits.poll_seconds:
             return []
-        tasks = await self._claims.claim_waiting(room)
+        tasks = await self._claims.claim_waiting(room, max_bytes=self._memory.left)
+        for task in tasks:
+            self._memory.take(size_of(task.text))
         # As many as fit: more may be due, and the next free slots need not wait for them.
         self._last_poll = now if len(tasks) < room else float("-inf")
         await self.nothing_parked()
@@ -115,7 +125,9 @@ class Claiming:
         self._probe("after_isolation")
         self._progress.conflicts += len(conflicts)
         for found in conflicts:
-            log.error(
-                "input_version_conflicts_with_content: record %s version %s is isolated",
-                found.record.record_id, found.record.input_version,
+            record, position = found.record, found.record.position
+            tell(
+                "input_conflict", code="input_version_conflicts_with_content", record_id=record.record_id,
+                input_version=record.input_version, source=record.source, partition=position.partition,
+                offset=position.offset, line=position.line,
             )  # fmt: skip

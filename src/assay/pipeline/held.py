@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -14,8 +13,7 @@ from assay.domain.identity import InputRecord
 from assay.domain.work import ClaimedTask
 from assay.pipeline.attempt import Underway
 from assay.ports import Probe, RenewalPort
-
-log: Final = logging.getLogger("assay.worker")
+from assay.telemetry import tell
 
 # Renew three times per lease: two renewals may fail before it ends.
 RENEWALS_PER_LEASE: Final = 3
@@ -23,14 +21,17 @@ RENEWALS_PER_LEASE: Final = 3
 
 @dataclass(slots=True, eq=False)
 class Held:
-    """A task in our hands, from its claim to its finish. `record` is None for work from PostgreSQL."""
+    """A task in our hands, from its claim to its finish. `record` is None for work from PostgreSQL.
+
+    `lost`: somebody took it over. `finishing`: its finish is on the way, and the fence will tell.
+    """
 
     task: ClaimedTask
     record: InputRecord | None
     underway: Underway = field(default_factory=Underway)
     runner: asyncio.Task[None] | None = None
     lost: bool = False
-    draining: bool = False
+    finishing: bool = False
 
 
 class HeldTasks:
@@ -110,9 +111,11 @@ class Renewal:
         self._probe("before_renewal")
         try:
             ours = self._port.renew(leases)
-        except ConnectionError:
+        except ConnectionError as error:
             # The next round tries again; a lease that ends meanwhile is found out by the fence.
-            log.warning("leases could not be renewed", extra={"held": len(leases)})
+            tell("lease_renewal_failed", held=len(leases), error=error)
+            return
+        if len(ours) == len(leases):
             return
         for _, attempt_id in leases:
             if attempt_id not in ours:

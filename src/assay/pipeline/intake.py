@@ -11,8 +11,10 @@ from assay.domain.failures import AssayError
 from assay.domain.identity import InputRecord, MalformedInput, SourceItem
 from assay.domain.offsets import OffsetLedger
 from assay.domain.work import Isolation
+from assay.pipeline.memory import MemoryBudget, size_of
 from assay.pipeline.progress import Progress
 from assay.ports import Probe, SourcePort, SourceStorePort
+from assay.telemetry import tell
 
 # Below this many items a share says nothing.
 _SHARE_AFTER: Final = 100
@@ -33,6 +35,7 @@ class Intake:
         start: int,
         limit: int | None,
         max_invalid_share: float,
+        memory: MemoryBudget,
         probe: Probe,
         on_ready: Callable[[], None],
     ) -> None:
@@ -44,6 +47,7 @@ class Intake:
         self._start = start
         self._left = limit
         self._max_invalid_share = max_invalid_share
+        self._memory = memory
         self._probe = probe
         self._on_ready = on_ready
         self._types: Counter[str] = Counter()
@@ -80,6 +84,8 @@ class Intake:
         if malformed:
             await self._isolate(malformed)
         if records:
+            await self._memory.room()
+            self._memory.take(sum(size_of(record.text) for record in records))
             await self._put(records)
 
     async def _isolate(self, malformed: Sequence[MalformedInput]) -> None:
@@ -90,6 +96,12 @@ class Intake:
             self._progress.destined += self._ledger.done(item.position.offset, self._ledger.epoch)
             self._types[item.error_type] += 1
         self._progress.isolated += len(malformed)
+        first = malformed[0]
+        tell(
+            "records_isolated", source=first.source, partition=first.position.partition,
+            offset=first.position.offset, line=first.position.line, code="input_schema_invalid",
+            error_type=first.error_type, count=len(malformed),
+        )  # fmt: skip
         read, isolated = self._progress.read, self._progress.isolated
         if read >= _SHARE_AFTER and isolated > read * self._max_invalid_share:
             worst, count = self._types.most_common(1)[0]

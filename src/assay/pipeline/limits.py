@@ -15,6 +15,7 @@ class WorkerLimits:
     outlive a call and its correction even if one renewal (every third of it) fails. `drain_seconds`: how
     long a graceful stop waits for calls in flight. `max_parked`: parked tasks from which on nothing new is
     taken from the source. `max_invalid_share`: share of malformed input above which reading stops.
+    `memory_bytes`: record texts in memory from which on nothing more is read.
     """
 
     concurrency: int = 32
@@ -27,6 +28,7 @@ class WorkerLimits:
     poll_seconds: float = 1.0
     max_parked: int = 1000
     max_invalid_share: float = 0.5
+    memory_bytes: int = 256 * 1024 * 1024
 
     def __post_init__(self) -> None:
         if self.concurrency < 1 or self.batch < 1:
@@ -34,5 +36,13 @@ class WorkerLimits:
         for name in ("lease_seconds", "call_timeout_seconds", "poll_seconds"):
             if getattr(self, name) <= 0:
                 raise ConfigurationError(f"{name} must be more than 0 seconds.")
+        if self.memory_bytes < 1:
+            raise ConfigurationError("memory_bytes must be 1 or more.")
         if self.drain_seconds < 0:
             raise ConfigurationError("drain_seconds must be 0 seconds or more.")
+
+    @property
+    def claim_ahead(self) -> int:
+        """Tasks held beside those in slots, so that no slot waits for a claim: a quarter of the slots, but a
+        whole claim where slots are few."""
+        return max(self.concurrency // 4, min(self.batch, self.concurrency))

@@ -1,15 +1,14 @@
 """The order of the rooms, written once: intake, claim, call and judge, route, finish, commit the offset.
 
 One asyncio loop does all but lease renewal, which has its own thread. Held tasks are bounded by
-`concurrency` plus a claim-ahead buffer, so that no slot waits for a claim. A slot is taken from the call
-until its finish is durable. Nothing is awaited between a paid answer and its finish but the micro-batch.
+`concurrency` plus a claim-ahead buffer, so that no slot waits for a claim, and by as many finishes on their
+way as there are slots: a kill loses the answers of twice `concurrency` calls, no more. Nothing is awaited
+between a paid answer and its finish but the micro-batch.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -25,16 +24,31 @@ from assay.domain.work import (
     FinishOutcome,
 )
 from assay.pipeline.attempt import Annotator, LeaseGone, NoteFirstPass, Stopped, cut_off
+from assay.pipeline.brakes import Brakes
 from assay.pipeline.claiming import Claiming, Taken
 from assay.pipeline.held import Held, HeldTasks, Renewal
 from assay.pipeline.intake import Intake
 from assay.pipeline.limits import WorkerLimits
+from assay.pipeline.memory import MemoryBudget, size_of
 from assay.pipeline.micro_batch import MicroBatcher
+from assay.pipeline.model_watch import ModelWatch
 from assay.pipeline.offers import Offers
 from assay.pipeline.progress import Progress
-from assay.ports import ClaimPort, FinishPort, Probe, RenewalPort, SourcePort, SourceStorePort
+from assay.pipeline.slots import Slots
+from assay.pipeline.spend import SpendGuard
+from assay.ports import (
+    ClaimPort,
+    FinishPort,
+    Probe,
+    RenewalPort,
+    SourcePort,
+    SourceStorePort,
+    VersionPort,
+)
+from assay.telemetry import tell
 
-log: Final = logging.getLogger("assay.worker")
+# Finishes are written on so many connections at once: PostgreSQL works on one batch while another commits.
+FINISH_WRITERS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +59,7 @@ class Ports:
     finishes: FinishPort
     sources: SourceStorePort
     renewal: RenewalPort
+    versions: VersionPort
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +86,7 @@ class Worker:
         ports: Ports,
         limits: WorkerLimits,
         progress: Progress,
+        spend: SpendGuard,
         *,
         make_annotator: Callable[[NoteFirstPass], Annotator],
         draw: Callable[[InputRecord], tuple[float, bool]],
@@ -83,28 +99,44 @@ class Worker:
         self._draw = draw
         self._reserve = reserve
         self._probe = probe
+        self._spend = spend
+        self._brakes = Brakes(ports.versions, spend, self._on_stop)
+        self._models = ModelWatch(ports.versions.note_model)
         self._annotator = make_annotator(self._note_first_pass)
         self._held = HeldTasks()
-        self._ready: deque[Held] = deque()
-        self._running: set[Held] = set()
+        self._memory = MemoryBudget(limits.memory_bytes)
         self._offers = self._offers_of(asyncio.Queue())
         self._ledger = OffsetLedger()
         self._committed = 0
         self._source_id = 0
         self._wake = asyncio.Event()
         self._stopping = False
+        self._stopped: Stopped | None = None
         self._failure: BaseException | None = None
         self._source_failure: Exception | None = None
         self._finisher: MicroBatcher[tuple[Held, Finish]] = MicroBatcher(
-            self._write_finishes, every=limits.finish_every_seconds, most=limits.batch
+            self._write_finishes,
+            every=limits.finish_every_seconds,
+            most=limits.batch,
+            writers=FINISH_WRITERS,
+            most_unwritten=limits.concurrency,
+            on_failure=self._fail,
         )
         self._noter: MicroBatcher[_Note] = MicroBatcher(
             self._write_notes, every=limits.finish_every_seconds / 4, most=limits.batch
         )
+        self._slots = Slots(
+            self._annotate, self._finisher, limit=lambda: limits.concurrency, on_failure=self._fail
+        )
 
     def request_stop(self) -> None:
         """Drain: take nothing new, finish what is in flight, park the rest, commit, end."""
+        if not self._stopping:
+            tell("drain_started", in_flight=self._slots.running, held=len(self._held))
         self._stopping = True
+        self._wake.set()
+
+    def _on_stop(self) -> None:
         self._wake.set()
 
     async def run(self, source: SourcePort, source_id: int, *, start: int, limit: int | None) -> RunResult:
@@ -117,13 +149,14 @@ class Worker:
         self._committed = start
         intake = Intake(
             source, source_id, self._ports.sources, self._ledger, self._progress,
-            start=start, limit=limit, max_invalid_share=self._limits.max_invalid_share, probe=self._probe,
-            on_ready=self._wake.set,
+            start=start, limit=limit, max_invalid_share=self._limits.max_invalid_share, memory=self._memory,
+            probe=self._probe, on_ready=self._wake.set,
         )  # fmt: skip
         self._offers = self._offers_of(intake.queue)
         claiming = Claiming(
             self._ports.claims, self._ports.sources, self._limits, self._progress, source_id=source_id,
-            offers=self._offers, draw=self._draw, done=self._done, probe=self._probe,
+            offers=self._offers, draw=self._draw, done=self._done, memory=self._memory, spend=self._spend,
+            probe=self._probe,
         )  # fmt: skip
         renewal = Renewal(
             self._held, self._ports.renewal, lease_seconds=self._limits.lease_seconds,
@@ -135,6 +168,7 @@ class Worker:
         background = [
             asyncio.create_task(self._read(intake), name="intake"),
             asyncio.create_task(self._guard(self._commit_regularly()), name="commit"),
+            asyncio.create_task(self._guard(self._brakes.watch()), name="brakes"),
         ]
         try:
             await self._dispatch(claiming)
@@ -149,11 +183,13 @@ class Worker:
         if self._failure is not None:
             raise self._failure
         await self._commit()
+        await self._spend.close()
+        await self._ports.claims.release()
         await self._ports.claims.tidy()
         if self._source_failure is not None:
             raise self._source_failure
-        return RunResult(drained=self._stopping and self._annotator.stopped is None,
-                         stopped=self._annotator.stopped)  # fmt: skip
+        stopped = self._stopped
+        return RunResult(drained=self._stopping and stopped is None, stopped=stopped)
 
     async def _read(self, intake: Intake) -> None:
         """Run the intake. A source that gives out ends the run gracefully: what was claimed is finished."""
@@ -164,15 +200,16 @@ class Worker:
 
     async def _wind_up(self, background: Sequence[asyncio.Task[None]]) -> None:
         """End everything that runs beside the dispatcher. After a failure nothing more is written."""
-        runners = [held.runner for held in self._running if held.runner is not None]
-        for task in (*background, *(runners if self._failure is not None else ())):
+        for task in background:
             task.cancel()
-        for batcher in (self._finisher, self._noter):
-            if self._failure is not None:
-                batcher.abort()
-            else:
-                await batcher.stop()
-        await asyncio.gather(*background, *runners, return_exceptions=True)
+        if self._failure is not None:
+            self._finisher.abort()
+            self._noter.abort()
+            await self._slots.abort()
+        else:
+            await self._finisher.stop()
+            await self._noter.stop()
+        await asyncio.gather(*background, return_exceptions=True)
 
     def _offers_of(self, queue: asyncio.Queue[list[InputRecord] | None]) -> Offers:
         return Offers(queue, again_seconds=self._limits.poll_seconds, max_deferred=self._limits.max_parked)
@@ -186,6 +223,8 @@ class Worker:
             self._fail(ended)
 
     def _fail(self, failure: BaseException) -> None:
+        if isinstance(failure, asyncio.CancelledError):
+            return
         self._failure = self._failure or failure
         self._wake.set()
 
@@ -193,22 +232,27 @@ class Worker:
         """Claim and start work until there is nothing left to do, or a stop."""
         while self._failure is None:
             if self._annotator.stopped is not None:
+                await self._brakes.pull(self._annotator.stopped)
+            if self._stopping or self._stopped is not None:
                 self._stopping = True
-            if self._stopping:
                 return
             self._wake.clear()
-            self._start_ready()
-            taken, tried = await claiming.some(len(self._held))
+            self._progress.in_flight = self._slots.running
+            taken, tried = await claiming.some(self._slots.occupied, self._limits.concurrency)
             if self._take(taken) or tried:
                 continue
             if await self._is_over(claiming):
                 return
+            if self._brakes.stop is not None:
+                # Not before: a run that has just finished has not been stopped.
+                self._stopped = self._brakes.stop
+                continue
             await self._sleep_until_something_happens()
 
     def _take(self, taken: Sequence[Taken]) -> bool:
         held = [Held(task, record) for task, record in taken]
         self._held.add(held)
-        self._ready.extend(held)
+        self._slots.add(held)
         return bool(held)
 
     async def _is_over(self, claiming: Claiming) -> bool:
@@ -230,27 +274,6 @@ class Worker:
 
     # --- attempts -------------------------------------------------------------------------------------
 
-    def _start_ready(self) -> None:
-        while self._ready and len(self._running) < self._limits.concurrency:
-            held = self._ready.popleft()
-            if held.lost:
-                continue
-            self._running.add(held)
-            held.runner = asyncio.create_task(self._guard(self._attempt(held)))
-        self._progress.in_flight = len(self._running)
-
-    async def _attempt(self, held: Held) -> None:
-        try:
-            finish = await self._annotate(held)
-            if finish is not None:
-                await self._finisher.put((held, finish))
-        finally:
-            # Not before the finish is durable: a kill loses the answers of `concurrency` calls, no more.
-            self._running.discard(held)
-            if not self._stopping:
-                self._start_ready()
-            self._wake.set()
-
     async def _annotate(self, held: Held) -> Finish | None:
         """The attempt's finish; None when its lease is gone."""
         try:
@@ -258,6 +281,9 @@ class Worker:
         except (LeaseGone, asyncio.CancelledError) as end:
             if self._failure is not None:
                 return None
+            # The slot goes on to its next task: this cancellation was about one attempt.
+            if isinstance(end, asyncio.CancelledError) and held.runner is not None:
+                held.runner.uncancel()
             if isinstance(end, LeaseGone) or held.lost:
                 self._let_go(held)
                 return None
@@ -266,21 +292,26 @@ class Worker:
     def _on_lost(self, attempt_id: UUID) -> None:
         """Renewal found that somebody took over: the call is cancelled, its cost is kept if it came back."""
         held = self._held.get(attempt_id)
-        if held is None or held.lost:
+        if held is None or held.lost or held.finishing:
             return
         held.lost = True
         if held.runner is None:
             self._let_go(held)
-        elif held in self._running:
+        else:
             held.runner.cancel()
 
     def _let_go(self, held: Held) -> None:
         self._progress.lease_lost += 1
-        log.warning("lease_lost: task %s, attempt %s", held.task.task_id, held.task.attempt_id)
-        self._held.drop([held.task.attempt_id])
+        self._spend.lost()
+        _tell_lease_lost(held.task)
+        self._drop([held])
         if held.record is not None:
             self._offers.defer(held.record, 0.0)
         self._wake.set()
+
+    def _drop(self, gone: Sequence[Held]) -> None:
+        self._held.drop([held.task.attempt_id for held in gone])
+        self._memory.give_back(sum(size_of(held.task.text) for held in gone if held.record is None))
 
     async def _note_first_pass(self, task: ClaimedTask, code: str, call: CallRecord) -> bool:
         note = _Note(task, code, call)
@@ -292,27 +323,32 @@ class Worker:
         for note in notes:
             note.ours = note.task.attempt_id in ours
             self._progress.count_call(note.call.cost, correction=False)
+        self._spend.charge([note.call for note in notes])
 
     # --- finishing ------------------------------------------------------------------------------------
 
     async def _write_finishes(self, batch: Sequence[tuple[Held, Finish]]) -> None:
+        for _, finish in batch:
+            await self._models.saw(finish.passes.calls)
         self._probe("before_finish")
         answers = await self._ports.finishes.finish([finish for _, finish in batch])
         self._probe("after_finish")
         for held, finish in batch:
             answer = answers[held.task.attempt_id]
             self._progress.count_finish(finish, answer)
+            self._spend.settle(finish.passes.calls)
             if answer.outcome is FinishOutcome.LEASE_LOST:
-                log.warning("lease_lost: task %s, attempt %s", held.task.task_id, held.task.attempt_id)
+                _tell_lease_lost(held.task)
                 if held.record is not None:
                     self._offers.defer(held.record, 0.0)
             elif held.record is not None:
                 self._done(held.record)
-        self._held.drop([held.task.attempt_id for held, _ in batch])
+        self._drop([held for held, _ in batch])
         self._wake.set()
 
     def _done(self, record: InputRecord) -> None:
         self._progress.destined += self._ledger.done(record.position.offset, self._ledger.epoch)
+        self._memory.give_back(size_of(record.text))
 
     async def _commit_regularly(self) -> None:
         while True:
@@ -333,15 +369,13 @@ class Worker:
 
     async def _drain(self) -> None:
         """Park what was not started, wait for calls in flight, cut off what takes too long."""
-        unstarted, self._ready = list(self._ready), deque()
-        runners = [held.runner for held in self._running if held.runner is not None]
-        await asyncio.gather(*(
-            self._guard(self._finisher.put((held, cut_off(held.task, held.underway, self._reserve))))
-            for held in unstarted if not held.lost
-        ))  # fmt: skip
+        for held in self._slots.close():
+            held.finishing = True
+            self._finisher.offer((held, cut_off(held.task, held.underway, self._reserve)))
         self._probe("while_draining")
-        if runners:
-            _, late = await asyncio.wait(runners, timeout=self._limits.drain_seconds)
-            for runner in late:
-                runner.cancel()
-            await asyncio.gather(*runners, return_exceptions=True)
+        await self._slots.drain(self._limits.drain_seconds)
+
+
+def _tell_lease_lost(task: ClaimedTask) -> None:
+    tell("lease_lost", task_id=task.task_id, attempt_id=task.attempt_id, record_id=task.record_id,
+         input_version=task.input_version)  # fmt: skip

@@ -43,12 +43,12 @@ class Answer:
 
 
 class Answers:
-    """Draws answers from gold at a set error rate."""
+    """Draws answers from gold at a set error rate, which may change."""
 
     def __init__(self, gold: Gold, seed: int, error_rate: float) -> None:
         self._gold = gold
         self._seed = seed
-        self._error_rate = error_rate
+        self.error_rate = error_rate
         self._values = _values_by_field(gold.objects)
 
     def about(self, match: Match, subject: bytes, model: str, allowed: Sequence[str] | None) -> Answer:
@@ -62,7 +62,7 @@ class Answers:
         if match.how == "unknown":
             return self._guess(draws, allowed)
         label = self._gold.answers[match.text]
-        wrong = draws.unit() < self._error_rate
+        wrong = draws.unit() < self.error_rate
         if wrong:
             other = self._other_than(label, draws)
             wrong = other is not None

@@ -8,12 +8,14 @@ repeated runs meet the same answers, and a retry may meet another fault than the
 from __future__ import annotations
 
 import hashlib
+import struct
 from collections.abc import Sequence
 from typing import Final, TypeVar
 
 Item = TypeVar("Item")
 
 _TWO_TO_53: Final = float(2**53)
+_EIGHT: Final = struct.Struct(">8Q")
 
 
 def digest(text: str) -> bytes:
@@ -36,7 +38,7 @@ class Draws:
         """A number from 0 (included) to 1 (excluded), 53 bits."""
         if not self._numbers:
             block = hashlib.blake2b(self._round.to_bytes(8, "big"), key=self._key).digest()
-            self._numbers = [int.from_bytes(block[i : i + 8], "big") >> 11 for i in range(56, -8, -8)]
+            self._numbers = [number >> 11 for number in _EIGHT.unpack(block)[::-1]]
             self._round += 1
         return self._numbers.pop() / _TWO_TO_53
 

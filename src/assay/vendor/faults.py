@@ -12,9 +12,23 @@ from typing import Final
 
 from assay.vendor.chance import Draws
 from assay.vendor.gold import JsonObject
-from assay.vendor.settings import FaultShares
+from assay.vendor.shares import FaultShares
 
-SERVER_ERRORS: Final = (500, 502, 503)
+AT_THE_DOOR: Final = frozenset({"rate_limited", "unauthorised", "forbidden", "quota"})
+"""Refused at once, by nothing but the account."""
+INSTEAD_OF_WORK: Final = frozenset({"server_error", "overloaded", "timeout", "html"})
+"""Come after the latency, in place of an answer."""
+WITHOUT_WORK: Final = AT_THE_DOOR | INSTEAD_OF_WORK
+HTML_PAGE: Final = (
+    b"<!DOCTYPE html>\n<html><head><title>Please wait</title></head>"
+    b"<body><h1>The gateway is checking your request.</h1></body></html>\n"
+)
+REFUSALS: Final = (
+    "I'm sorry, but I can't help with that request.",
+    "I can't assist with classifying this text.",
+    "Es tut mir leid, dabei kann ich nicht helfen.",
+    "申し訳ありませんが、そのご依頼にはお応えできません。",
+)
 PROSE_PREFIXES: Final = (
     "Here is the JSON: ",
     "Sure! Here is the classification you asked for:\n\n",
@@ -33,12 +47,27 @@ EXTRA_FIELDS: Final[tuple[tuple[str, str | float | list[str]], ...]] = (
     ("priority", "normal"),
     ("score", 0.5),
 )
+_OUTSIDE_THE_TEXT: Final = frozenset(
+    {
+        "hang",
+        "reset",
+        "reset_mid_body",
+        "drip",
+        "truncated_json",
+        "empty_choices",
+        "missing_usage",
+        "model_switch",
+    }
+)
 _WORDY_CONFIDENCE: Final = ("high", "medium", "very likely")
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """The text of a reply and why it ended. `fault` is None where the drawn fault could not be applied."""
+    """The text of a reply and why it ended: stop, length or refusal.
+
+    `fault` is None where the drawn fault could not be applied.
+    """
 
     content: str
     finish_reason: str
@@ -48,7 +77,7 @@ class Said:
 def draw_fault(shares: FaultShares, draws: Draws) -> str | None:
     """The fault of this call, or None."""
     point = draws.unit()
-    for name, share in shares.items():
+    for name, share in shares.drawn:
         if point < share:
             return name
         point -= share
@@ -56,8 +85,13 @@ def draw_fault(shares: FaultShares, draws: Draws) -> str | None:
 
 
 def say(answer: JsonObject, fault: str | None, draws: Draws) -> Said:
-    """The answer as text, with its content fault. An answer without confidence cannot have it as a string."""
+    """The answer as text, with its content fault; faults of the envelope and of delivery are only named.
+
+    An answer without confidence cannot have it as a string.
+    """
     plain = _text(answer)
+    if fault == "refusal":
+        return Said(draws.one_of(REFUSALS), "refusal", fault)
     if fault == "prose_prefix":
         return Said(draws.one_of(PROSE_PREFIXES) + plain, "stop", fault)
     if fault == "string_confidence" and isinstance(answer.get("confidence"), (int, float)):
@@ -68,7 +102,7 @@ def say(answer: JsonObject, fault: str | None, draws: Draws) -> Said:
         return Said(_text({**answer, name: list(value) if isinstance(value, list) else value}), "stop", fault)
     if fault == "truncation":
         return Said(plain[: max(1, int(len(plain) * (0.2 + 0.6 * draws.unit())))], "length", fault)
-    return Said(plain, "stop", None)
+    return Said(plain, "stop", fault if fault in _OUTSIDE_THE_TEXT else None)
 
 
 def _as_string(answer: JsonObject, draws: Draws) -> str:

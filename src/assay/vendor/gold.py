@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from assay.vendor.settings import VendorSettingsError
+from assay.vendor.errors import VendorSettingsError
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 JsonObject: TypeAlias = "dict[str, Json]"

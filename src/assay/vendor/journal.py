@@ -10,96 +10,25 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections import Counter
+import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, fields
+from decimal import Decimal
+from operator import attrgetter
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final
 
-from assay.vendor.gold import JsonObject
-from assay.vendor.settings import VendorSettingsError
+from assay.vendor.entries import Change, Entry
+from assay.vendor.errors import VendorSettingsError
+from assay.vendor.gold import Json
+from assay.vendor.seen_keys import SeenKeys
+from assay.vendor.stats import Stats, Totals
 
-Outcome: TypeAlias = Literal["replied", "refused", "client_gone", "vendor_stopped", "failed"]
-
-
-@dataclass(slots=True)
-class Entry:
-    """One call. Lines are written when a call ends; `sequence` counts arrivals within one run of the vendor.
-
-    `status` is the HTTP status handed to the socket, null where the client had gone; `fault` what was done
-    to the reply; `turn` how often the text was asked about before; `outcome` replied, refused (400, 401, 404,
-    413), client_gone, vendor_stopped, or failed (a defect here). Tokens are what the vendor would bill.
-    """
-
-    run: str
-    sequence: int
-    time: str
-    idempotency_key: str | None
-    request_id: str
-    seconds: float = 0.0
-    model: str | None = None
-    status: int | None = None
-    fault: str | None = None
-    outcome: Outcome = "failed"
-    finish_reason: str | None = None
-    wrong: bool | None = None
-    found: str | None = None
-    turn: int | None = None
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    text_sha256: str | None = None
-
+__all__ = ["Change", "Entry", "Journal", "Stats", "read_changes", "read_journal"]
 
 _FIELDS: Final = tuple(one.name for one in fields(Entry))
-
-
-class SeenKeys:
-    """Counts per key with bounded memory: the oldest half is forgotten when the bound is reached."""
-
-    __slots__ = ("_half", "_new", "_old")
-
-    def __init__(self, bound: int) -> None:
-        self._half = bound // 2
-        self._new: dict[bytes, int] = {}
-        self._old: dict[bytes, int] = {}
-
-    def add(self, key: bytes) -> int:
-        """Count the key once more; returns how often it was seen before."""
-        before = self.count(key)
-        self._new[key] = before + 1
-        if len(self._new) >= self._half:
-            self._old, self._new = self._new, {}
-        return before
-
-    def count(self, key: bytes) -> int:
-        """How often the key was seen."""
-        return self._new.get(key) or self._old.get(key, 0)
-
-
-@dataclass(slots=True)
-class Stats:
-    """Counts since the start; `repeated_keys` came more than once, with `repeated_calls` calls too many."""
-
-    calls: int = 0
-    ended: int = 0
-    in_flight: int = 0
-    peak_in_flight: int = 0
-    wrong_answers: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    distinct_keys: int = 0
-    repeated_keys: int = 0
-    repeated_calls: int = 0
-    without_key: int = 0
-    by_status: Counter[str] = field(default_factory=Counter)
-    by_fault: Counter[str] = field(default_factory=Counter)
-    by_outcome: Counter[str] = field(default_factory=Counter)
-    by_lookup: Counter[str] = field(default_factory=Counter)
-
-    def as_json(self) -> JsonObject:
-        """The counts as a JSON object with these names."""
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {name: dict(value) if isinstance(value, Counter) else value for name, value in values.items()}
+_VALUES: Final = attrgetter(*_FIELDS)
+_CHANGE_FIELDS: Final = tuple(one.name for one in fields(Change))
 
 
 class Journal:
@@ -112,6 +41,8 @@ class Journal:
         try:
             # Unbuffered and appending: one write per line, nothing to lose when this process is killed.
             self._file = None if path is None else path.open("ab", buffering=0)
+            if self._file is not None and path is not None and _ends_in_a_torn_line(path):
+                self._file.write(b"\n")
         except OSError as error:
             raise VendorSettingsError(f"the journal {path} cannot be written; check --journal") from error
 
@@ -130,23 +61,40 @@ class Journal:
             stats.repeated_calls += before > 0
         self._changed()
 
-    def ended(self, entry: Entry) -> None:
-        """A call has ended: write its line and count it."""
-        if self._file is not None:
-            line = json.dumps({name: getattr(entry, name) for name in _FIELDS})
-            self._file.write(line.encode() + b"\n")
+    def ended(self, entry: Entry, cost: Decimal) -> None:
+        """A call has ended: write its line and count it. `cost` is 0 where nothing is billed."""
+        self._write(dict(zip(_FIELDS, _VALUES(entry), strict=True)))
         stats = self.stats
         stats.in_flight -= 1
         stats.ended += 1
-        stats.prompt_tokens += entry.prompt_tokens
-        stats.completion_tokens += entry.completion_tokens
         stats.wrong_answers += bool(entry.wrong)
+        stats.replayed += entry.kind == "replay"
         stats.by_status[str(entry.status)] += 1
         stats.by_outcome[entry.outcome] += 1
         if entry.fault is not None:
             stats.by_fault[entry.fault] += 1
         if entry.found is not None:
             stats.by_lookup[entry.found] += 1
+        if entry.wire is not None:
+            stats.by_wire[entry.wire] += 1
+        totals = stats.totals_by_outcome.get(entry.outcome)
+        if totals is None:
+            totals = stats.totals_by_outcome[entry.outcome] = Totals()
+        _count(totals, entry, cost)
+        if entry.account is not None:
+            _count(stats.account(entry.account).totals, entry, cost)
+        stats.prompt_tokens += entry.prompt_tokens
+        stats.cached_tokens += entry.cached_tokens
+        stats.completion_tokens += entry.completion_tokens
+        if entry.billed:
+            stats.billed += 1
+            stats.cost += cost
+        self._changed()
+
+    def changed(self, change: Change) -> None:
+        """Settings have changed: write the line and count it."""
+        self._write({"kind": "change", **asdict(change)})
+        self.stats.changes += 1
         self._changed()
 
     async def until(self, holds: Callable[[Stats], bool]) -> None:
@@ -165,11 +113,87 @@ class Journal:
         if self._file is not None:
             self._file.close()
 
+    def _write(self, line: dict[str, object]) -> None:
+        if self._file is not None:
+            self._file.write(json.dumps(line).encode() + b"\n")
+
     def _changed(self) -> None:
         if self._change is not None:
             self._change.set_result(None)
             self._change = None
 
 
+def _count(totals: Totals, entry: Entry, cost: Decimal) -> None:
+    totals.calls += 1
+    if entry.billed:
+        totals.billed += 1
+        totals.prompt_tokens += entry.prompt_tokens
+        totals.cached_tokens += entry.cached_tokens
+        totals.completion_tokens += entry.completion_tokens
+        totals.cost += cost
+
+
+def _ends_in_a_torn_line(path: Path) -> bool:
+    """A machine that failed may have left half a line: what follows starts on a line of its own."""
+    if not path.is_file() or path.stat().st_size == 0:
+        return False
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"
+
+
 def _key_digest(key: str) -> bytes:
     return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def read_journal(path: Path) -> list[Entry]:
+    """The calls in a journal, in the order in which they ended; changes of settings are left out.
+
+    A torn line is skipped where a vendor's run ended. Raises VendorSettingsError naming another line that
+    is none of a journal.
+    """
+    return [
+        Entry(**{name: line[name] for name in _FIELDS if name in line})
+        for line in _lines(path)
+        if line.get("kind") != "change"
+    ]
+
+
+def read_changes(path: Path) -> list[Change]:
+    """The changes of settings in a journal, in their order; otherwise as `read_journal`."""
+    return [
+        Change(**{name: line[name] for name in _CHANGE_FIELDS if name in line})
+        for line in _lines(path)
+        if line.get("kind") == "change"
+    ]
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    torn: int | None = None
+    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+        if not line:
+            continue
+        value = _parsed(line)
+        if not isinstance(value, dict) or not isinstance(value.get("run"), str):
+            if torn is not None:
+                raise _no_journal(path, torn)
+            torn = number
+            continue
+        if torn is not None and found and found[-1]["run"] == value["run"]:
+            raise _no_journal(path, torn)
+        torn = None
+        found.append(value)
+    return found
+
+
+def _parsed(line: bytes) -> Json:
+    try:
+        value: Json = json.loads(line)
+    except ValueError:
+        return None
+    return value
+
+
+def _no_journal(path: Path, number: int) -> VendorSettingsError:
+    return VendorSettingsError(f"{path}, line {number}: this is no line of a vendor's journal")

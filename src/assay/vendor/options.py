@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
-from assay.vendor.settings import ORDINARY_DAY, FaultShares, Launch, VendorConfig, split_gold
+from assay.vendor.changes import FAULTS, changed
+from assay.vendor.errors import VendorSettingsError
+from assay.vendor.gold import JsonObject
+from assay.vendor.settings import ORDINARY_DAY, Launch, VendorConfig, split_gold
 
 Gold: TypeAlias = Annotated[
     str,
@@ -33,6 +38,43 @@ StringConfidence: TypeAlias = Annotated[
 ]
 ExtraField: TypeAlias = Annotated[float, typer.Option(help="Share of answers with an undeclared field.")]
 Truncation: TypeAlias = Annotated[float, typer.Option(help="Share of answers cut by the token limit.")]
+Fault: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=SHARE", help="Share of any other fault, such as hang=0.01; repeatable."),
+]
+Shape: TypeAlias = Annotated[
+    str, typer.Option(help="fixed, uniform, exponential, lognormal (needs --latency-p99) or per-token.")
+]
+P99: TypeAlias = Annotated[
+    float | None, typer.Option("--latency-p99", help="99th percentile of lognormal latency, in seconds.")
+]
+PerToken: TypeAlias = Annotated[
+    float, typer.Option(help="Seconds per token of the answer, for per-token latency.")
+]
+LimitRequests: TypeAlias = Annotated[int | None, typer.Option(help="Requests per minute and account.")]
+LimitTokens: TypeAlias = Annotated[int | None, typer.Option(help="Tokens per minute and account.")]
+LimitConcurrency: TypeAlias = Annotated[int | None, typer.Option(help="Calls at once per account.")]
+LimitBurst: TypeAlias = Annotated[
+    float, typer.Option(help="Seconds' worth of a limit that can be used at once.")
+]
+HideLimits: TypeAlias = Annotated[
+    bool, typer.Option("--hide-limits", help="Send no headers about limits, only 429.")
+]
+Idempotent: TypeAlias = Annotated[
+    str, typer.Option("--idempotency", help="honoured: a repeated key gets the first reply; or ignored.")
+]
+PriceList: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--price", metavar="INPUT,OUTPUT[,CACHED]", help="Price list, per million tokens."),
+]
+TimelineFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--timeline", metavar="FILE", help="Settings that change in time: JSON or TOML."),
+]
+Set: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Any setting that a timeline may change; repeatable."),
+]
 LabelField: TypeAlias = Annotated[str, typer.Option(help="The answer's field for the label.")]
 Fields: TypeAlias = Annotated[
     str | None, typer.Option(metavar="A,B,…", help="Fields of the answer where the request has no schema.")
@@ -48,6 +90,38 @@ ReadyFile: TypeAlias = Annotated[
 StopWithStdin: TypeAlias = Annotated[
     bool, typer.Option("--stop-with-stdin", help="Stop when standard input closes.")
 ]
+
+
+_SETTINGS: Final = {
+    "rate_limit_share": "rate_limited",
+    "server_error_share": "server_error",
+    "prose_share": "prose_prefix",
+    "string_confidence_share": "string_confidence",
+    "extra_field_share": "extra_field",
+    "truncation_share": "truncation",
+    **{
+        name: name
+        for name in (
+            "error_rate",
+            "latency",
+            "latency_spread",
+            "latency_distribution",
+            "latency_p99",
+            "latency_per_token",
+            "retry_after",
+            "limit_requests",
+            "limit_tokens",
+            "limit_concurrency",
+            "limit_burst",
+            "hide_limits",
+            "idempotency",
+            "price",
+            "model",
+            "api_key",
+        )
+    },
+}
+"""Options of `vendor` and the settings they give."""
 
 
 def vendor(
@@ -67,6 +141,19 @@ def vendor(
     string_confidence_share: StringConfidence = ORDINARY_DAY.string_confidence,
     extra_field_share: ExtraField = ORDINARY_DAY.extra_field,
     truncation_share: Truncation = ORDINARY_DAY.truncation,
+    fault: Fault = None,
+    latency_distribution: Shape = "uniform",
+    latency_p99: P99 = None,
+    latency_per_token: PerToken = 0.0,
+    limit_requests: LimitRequests = None,
+    limit_tokens: LimitTokens = None,
+    limit_concurrency: LimitConcurrency = None,
+    limit_burst: LimitBurst = 1.0,
+    hide_limits: HideLimits = False,
+    idempotency: Idempotent = "ignored",
+    price: PriceList = None,
+    timeline: TimelineFile = None,
+    set_: Set = None,
     label_field: LabelField = "category",
     fields: Fields = None,
     model: Model = None,
@@ -75,35 +162,29 @@ def vendor(
     ready_file: ReadyFile = None,
     stop_with_stdin: StopWithStdin = False,
 ) -> Launch:
-    """Serve a vendor to practise on: an OpenAI-compatible API, answers from gold, mistakes and faults."""
-    path, label_column = split_gold(gold)
-    shares = FaultShares(
-        rate_limited=rate_limit_share,
-        server_error=server_error_share,
-        prose_prefix=prose_share,
-        string_confidence=string_confidence_share,
-        extra_field=extra_field_share,
-        truncation=truncation_share,
-    )
-    config = VendorConfig(
-        gold=path,
-        label_column=label_column,
-        text_column=text,
-        host=host,
-        port=port,
-        seed=seed,
-        error_rate=error_rate,
-        latency=latency,
-        latency_spread=latency_spread,
-        retry_after=retry_after,
-        faults=shares,
-        label_field=label_field,
-        answer_fields=_names(fields),
-        model=model,
-        api_key=api_key,
-        journal=journal,
-    )
+    """Serve a vendor to practise on: answers from gold on three APIs, with mistakes and faults."""
+    given = locals()
+    path, column = split_gold(gold)
+    config = VendorConfig(path, column, text, host, port, seed, label_field=label_field, journal=journal)
+    settings = {name: given[option] for option, name in _SETTINGS.items()}
+    settings |= {**_assigned(fault, "--fault"), **_assigned(set_, "--set")}
+    config = replace(changed(config, settings), answer_fields=_names(fields), timeline=timeline)
     return Launch(config, ready_file, stop_with_stdin)
+
+
+def _assigned(given: list[str] | None, option: str) -> JsonObject:
+    """NAME=VALUE, repeated. A value is read as JSON where it is some, else as text."""
+    settings: JsonObject = {}
+    for one in given or ():
+        name, mark, value = one.partition("=")
+        if not mark or (option == "--fault" and name not in FAULTS):
+            known = f"; the faults are {', '.join(sorted(FAULTS))}" if option == "--fault" else ""
+            raise VendorSettingsError(f"write {option} as NAME=VALUE{known}")
+        try:
+            settings[name] = json.loads(value)
+        except ValueError:
+            settings[name] = value
+    return settings
 
 
 def _names(listed: str | None) -> tuple[str, ...] | None:

@@ -1,196 +1,182 @@
-"""One call from arrival to reply: check, find the text, draw, wait, say, journal."""
+"""The vendor's routes: calls, and looking at and changing the vendor itself."""
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 import os
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from aiohttp import web
 
-from assay.vendor.answers import Answers
-from assay.vendor.chance import Draws, digest
-from assay.vendor.faults import SERVER_ERRORS, Said, draw_fault, say
-from assay.vendor.gold import JsonObject, read_gold
-from assay.vendor.journal import Entry, Journal, SeenKeys
-from assay.vendor.lookup import TextIndex
-from assay.vendor.schema import allowed_labels, shape
+from assay.vendor.call import Call, Desk, authorise
+from assay.vendor.changes import settings_shown
+from assay.vendor.control import Control
+from assay.vendor.delivery import Parcel, break_off, packed, whole
+from assay.vendor.door import Door
+from assay.vendor.entries import Change, Entry, Origin
+from assay.vendor.errors import VendorSettingsError, WireError
+from assay.vendor.gold import Json, JsonObject
+from assay.vendor.idempotency import FirstReplies
+from assay.vendor.journal import Journal
+from assay.vendor.limits import Accounts
 from assay.vendor.settings import VendorConfig
-from assay.vendor.wire import (
-    ChatRequest,
-    WireError,
-    cut_to_tokens,
-    model_list,
-    read_request,
-    reply,
-    tokens_of,
-)
+from assay.vendor.timeline import Timeline, read_timeline
+from assay.vendor.wire import Wire
+from assay.vendor.wire_chat import ChatWire
+from assay.vendor.wire_messages import MessagesWire, messages_model_list
+from assay.vendor.wire_openai import model_list
+from assay.vendor.wire_responses import ResponsesWire
+from assay.vendor.work import Work
 
 LARGEST_REQUEST: Final = 64 * 2**20
 DEFAULT_MODEL: Final = "practice-1"
-_UNKNOWN_TEXTS_REMEMBERED: Final = 100_000
+CHAT: Final = ChatWire()
+MESSAGES: Final = MessagesWire()
+WIRES: Final[Sequence[Wire]] = (CHAT, ResponsesWire(), MESSAGES)
 
 
 class Practice:
     """The vendor's desk: handlers for its routes, with everything they share."""
 
     def __init__(self, config: VendorConfig) -> None:
-        """Read the gold file and open the journal; raises VendorSettingsError."""
-        gold = read_gold(config.gold, config.label_column, config.text_column)
+        """Read the gold file and the timeline and open the journal; raises VendorSettingsError."""
+        timeline = Timeline() if config.timeline is None else read_timeline(config.timeline, config)
+        work = Work(config)
         self.journal = Journal(config.journal, config.remembered_keys)
         self.stopping = False
-        self._config = config
-        self._index = TextIndex(gold.answers)
-        self._answers = Answers(gold, config.seed, config.error_rate)
-        self._turns = SeenKeys(2 * (len(gold.answers) + _UNKNOWN_TEXTS_REMEMBERED))
+        self.door = Door(config.host, self._interrupted)
+        self._accounts = Accounts(self.journal.stats)
+        self._desk = Desk(work, self._accounts, FirstReplies())
         self._run = os.urandom(4).hex()
         self._sequence = 0
+        self._in_flight: dict[int, Entry] = {}
+        self.control = Control(self._run, config, timeline)
 
     def routes(self) -> list[web.RouteDef]:
         """The routes, the last of which answers everything else with 404."""
         return [
-            web.post("/v1/chat/completions", self.complete),
+            *(web.post(wire.address, partial(self.complete, wire)) for wire in WIRES),
             web.get("/v1/models", self.models),
             web.get("/practice/stats", self.stats),
             web.get("/practice/keys/{key:.+}", self.key),
+            web.get("/practice/settings", self.settings),
+            web.post("/practice/settings", self.change_settings),
             web.route("*", "/{rest:.*}", self.nothing_here),
         ]
 
-    async def complete(self, request: web.Request) -> web.Response:
-        """`POST /v1/chat/completions`. A call counts once its whole request has arrived."""
+    async def complete(self, wire: Wire, request: web.Request) -> web.StreamResponse:
+        """One call on a wire. A call counts once its whole request has arrived."""
         try:
             body: bytes | None = await request.read()
         except web.HTTPRequestEntityTooLarge:
             body = None
         started = time.perf_counter()
-        entry = self._arrive(request)
+        entry = self._arrive(wire, request)
+        call = Call(self._desk, wire, request, self.control.config, entry)
         try:
-            response = await self._respond(request, body, entry)
-            entry.outcome, entry.status = "replied", response.status
-        except WireError as error:
-            response = _respond_json(error.status, error.body, entry.request_id)
-            entry.outcome, entry.status = "refused", error.status
+            return await call.answer(body)
         except asyncio.CancelledError:
-            entry.outcome = "vendor_stopped" if self.stopping else "client_gone"
+            if entry.outcome != "cut":
+                entry.outcome = "vendor_stopped" if self.stopping else "client_gone"
+            raise
+        except ConnectionError:
+            entry.outcome = "client_gone"
             raise
         finally:
             entry.seconds = round(time.perf_counter() - started, 6)
-            self.journal.ended(entry)
-        return response
+            call.end()
+            del self._in_flight[entry.sequence]
+            self.journal.ended(entry, call.cost)
+
+    async def change(
+        self,
+        settings: JsonObject,
+        origin: Origin,
+        seconds: float | None = None,
+        spare: web.Request | None = None,
+    ) -> None:
+        """Change settings now, for good or for so many seconds; raises VendorSettingsError.
+
+        The connection of `spare` stays when all others are broken off.
+        """
+        self.door.spare(spare)
+        self.control.change(settings, origin, seconds)
+        await self.door.followed()
 
     async def models(self, request: web.Request) -> web.Response:
         """`GET /v1/models`."""
+        config = self.control.config
+        wire: Wire = MESSAGES if "anthropic-version" in request.headers else CHAT
+        if config.down == "closing":
+            break_off(request)
         try:
-            self._authorise(request)
+            authorise(wire, request.headers, config)
         except WireError as error:
-            return _respond_json(error.status, error.body)
-        return _respond_json(200, model_list((self._config.model or DEFAULT_MODEL,)))
+            status, body = wire.error(error, "req_none")
+            return _respond(status, body)
+        names = (config.model or DEFAULT_MODEL,)
+        return _respond(200, messages_model_list(names) if wire is MESSAGES else model_list(names))
 
     async def stats(self, request: web.Request) -> web.Response:
         """`GET /practice/stats`: counts since the start."""
-        return _respond_json(200, self.journal.stats.as_json())
+        return _respond(200, self.journal.stats.as_json())
 
     async def key(self, request: web.Request) -> web.Response:
         """`GET /practice/keys/KEY`: how many calls carried this Idempotency-Key."""
-        return _respond_json(200, {"calls": self.journal.calls_with_key(request.match_info["key"])})
+        return _respond(200, {"calls": self.journal.calls_with_key(request.match_info["key"])})
+
+    async def settings(self, request: web.Request) -> web.Response:
+        """`GET /practice/settings`: what can change, as it is now."""
+        return _respond(200, settings_shown(self.control.config))
+
+    async def change_settings(self, request: web.Request) -> web.Response:
+        """`POST /practice/settings`: change the named settings at once, `seconds` says for how long."""
+        try:
+            settings: Json = json.loads(await request.read())
+            if not isinstance(settings, dict):
+                raise VendorSettingsError("send a JSON object of settings")
+            seconds = settings.pop("seconds", None)
+            if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, (int, float))):
+                raise VendorSettingsError("seconds must be a number")
+            await self.change(settings, "request", seconds, spare=request)
+        except ValueError as error:  # VendorSettingsError is one; the others come from reading JSON
+            said = str(error) if isinstance(error, VendorSettingsError) else "the body is not JSON"
+            return _respond(400, {"error": {"message": said}})
+        return _respond(200, settings_shown(self.control.config))
 
     async def nothing_here(self, request: web.Request) -> web.Response:
         """Any other address."""
-        error = WireError(404, "There is nothing at this address; the chat API is /v1/chat/completions.")
-        return _respond_json(error.status, error.body)
+        message = "There is nothing at this address; calls go to " + ", ".join(one.address for one in WIRES)
+        return _respond(*CHAT.error(WireError(404, message + "."), "req_none"))
 
-    def _arrive(self, request: web.Request) -> Entry:
+    def begin(self) -> None:
+        """The vendor listens, and time begins."""
+        self.control.start(self._told)
+
+    def _told(self, change: Change) -> None:
+        self.journal.changed(change)
+        self.door.follow(self.control.config.down)
+
+    def _interrupted(self) -> None:
+        for entry in self._in_flight.values():
+            entry.outcome, entry.fault = "cut", "down"
+
+    def _arrive(self, wire: Wire, request: web.Request) -> Entry:
+        self.control.first_call()
         self._sequence += 1
         key = request.headers.get("Idempotency-Key")
         self.journal.arrived(key)
         now = datetime.now(UTC).isoformat(timespec="microseconds")
-        return Entry(self._run, self._sequence, now, key, f"req_{self._run}_{self._sequence}")
-
-    async def _respond(self, request: web.Request, body: bytes | None, entry: Entry) -> web.Response:
-        self._authorise(request)
-        if body is None:
-            raise WireError(413, "The request is larger than this vendor reads.")
-        asked = read_request(body)
-        entry.model = asked.model
-        if self._config.model not in (None, asked.model):
-            raise WireError(
-                404, "This vendor does not serve that model.", code="model_not_found", param="model"
-            )
-        match = self._index.find(asked.message)
-        subject = digest(match.text)
-        turn = self._turns.add(subject + asked.model.encode("utf-8", "surrogatepass"))
-        entry.found, entry.turn, entry.text_sha256 = match.how, turn, subject.hex()
-        draws = Draws(self._config.seed, subject, f"call|{asked.model}", turn)
-        fault = draw_fault(self._config.faults, draws)
-        pause = self._config.latency * (1 + self._config.latency_spread * (2 * draws.unit() - 1))
-        if fault == "rate_limited":
-            entry.fault = fault
-            return self._refuse(429, entry)
-        if fault == "server_error":
-            entry.fault = fault
-            await _wait(pause)
-            return self._refuse(draws.one_of(SERVER_ERRORS), entry)
-        answer = self._answers.about(
-            match, subject, asked.model, allowed_labels(asked.schema, self._config.label_field)
-        )
-        shaped = shape(answer, self._config.label_field, asked.schema, self._config.answer_fields)
-        said = _within_limit(say(shaped, fault, draws), asked.max_tokens)
-        # The work is paid for from here on, whether or not the client stays to hear the answer.
-        entry.wrong, entry.fault, entry.finish_reason = answer.wrong, said.fault, said.finish_reason
-        entry.prompt_tokens, entry.completion_tokens = asked.prompt_tokens, tokens_of(said.content)
-        await _wait(pause)
-        return _respond_json(200, _completion(asked, said, entry), entry.request_id)
-
-    def _refuse(self, status: int, entry: Entry) -> web.Response:
-        if status == 429:
-            error = WireError(
-                429, "Too many requests; try again later.", "rate_limit_error", code="rate_limit_exceeded"
-            )
-            return _respond_json(
-                429, error.body, entry.request_id, {"Retry-After": str(self._config.retry_after)}
-            )
-        error = WireError(status, "The vendor had an error of its own.", "server_error")
-        return _respond_json(status, error.body, entry.request_id)
-
-    def _authorise(self, request: web.Request) -> None:
-        expected = self._config.api_key
-        given = request.headers.get("Authorization", "")
-        if expected is not None and not hmac.compare_digest(
-            given.encode("utf-8", "replace"), f"Bearer {expected}".encode()
-        ):
-            raise WireError(401, "The API key is missing or wrong.", code="invalid_api_key")
+        entry = Entry(self._run, self._sequence, now, key, f"req_{self._run}_{self._sequence}")
+        entry.wire, entry.account = wire.name, self._accounts.name(wire.key(request.headers))
+        self._in_flight[entry.sequence] = entry
+        return entry
 
 
-def _completion(asked: ChatRequest, said: Said, entry: Entry) -> JsonObject:
-    return reply(
-        request_id=entry.request_id,
-        created=int(time.time()),
-        model=asked.model,
-        content=said.content,
-        finish_reason=said.finish_reason,
-        usage=(entry.prompt_tokens, entry.completion_tokens),
-    )
-
-
-def _within_limit(said: Said, limit: int | None) -> Said:
-    if limit is None or tokens_of(said.content) <= limit:
-        return said
-    return Said(cut_to_tokens(said.content, limit), "length", said.fault)
-
-
-async def _wait(seconds: float) -> None:
-    if seconds > 0:
-        await asyncio.sleep(seconds)
-
-
-def _respond_json(
-    status: int, body: JsonObject, request_id: str | None = None, headers: dict[str, str] | None = None
-) -> web.Response:
-    named = {**(headers or {}), **({} if request_id is None else {"x-request-id": request_id})}
-    return web.Response(
-        status=status, body=json.dumps(body).encode(), headers=named, content_type="application/json"
-    )
+def _respond(status: int, body: JsonObject) -> web.Response:
+    return whole(Parcel(status, packed(body), {}))

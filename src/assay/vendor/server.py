@@ -15,9 +15,10 @@ from typing import Final
 
 from aiohttp import web
 
-from assay.vendor.journal import Stats
+from assay.vendor.gold import JsonObject
 from assay.vendor.practice import LARGEST_REQUEST, Practice
 from assay.vendor.settings import Launch, VendorConfig, VendorSettingsError
+from assay.vendor.stats import Stats
 
 SECONDS_TO_FINISH: Final = 1.0
 """How long calls in flight may still take after a stop; then they end as `vendor_stopped`."""
@@ -44,6 +45,18 @@ class RunningVendor:
         """How many calls carried this Idempotency-Key."""
         return self.practice.journal.calls_with_key(key)
 
+    async def change(self, settings: JsonObject, seconds: float | None = None) -> None:
+        """Change settings at once, as `POST /practice/settings` does: `await vendor.change({"html": 1.0})`.
+
+        With `seconds`, what was before holds again then. Raises VendorSettingsError, changing nothing.
+        """
+        await self.practice.change(settings, "process", seconds)
+
+    @property
+    def config(self) -> VendorConfig:
+        """The settings that hold now."""
+        return self.practice.control.config
+
 
 @asynccontextmanager
 async def start_vendor(config: VendorConfig) -> AsyncIterator[RunningVendor]:
@@ -61,18 +74,14 @@ async def start_vendor(config: VendorConfig) -> AsyncIterator[RunningVendor]:
     )
     await runner.setup()
     try:
-        site = web.TCPSite(runner, config.host, config.port, backlog=4096)
-        try:
-            await site.start()
-        except OSError as error:
-            raise VendorSettingsError(
-                f"port {config.port} cannot be used; choose another --port, or 0"
-            ) from error
-        host, port = runner.addresses[0][:2]
-        shown = f"[{host}]" if ":" in host else host
+        port = await practice.door.open(runner, config)
+        shown = f"[{config.host}]" if ":" in config.host else config.host
+        practice.begin()
         yield RunningVendor(f"http://{shown}:{port}/v1", port, config.journal, practice)
     finally:
         practice.stopping = True
+        practice.control.stop()
+        await practice.door.close()
         await runner.cleanup()
         practice.journal.close()
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
-from assay.adapters.files.lines import Line, LineReader, without_ending
-from assay.adapters.files.mapping import CsvLayout, SourceRules, csv_layout
-from assay.adapters.files.records import ABSENT, FieldValue, Piece, to_item
+from assay.adapters.files.lines import Line, LineReader, LineStream, without_ending
+from assay.adapters.files.mapping import Layout, SourceRules, layout_of
+from assay.adapters.files.records import ABSENT, FieldValue, ParsedItem, Piece, to_item
 from assay.domain.failures import ConfigurationError
-from assay.domain.identity import MalformedInput, SourceItem, SourcePosition
+from assay.domain.identity import MalformedInput, SourcePosition
 
 
 class Row(NamedTuple):
@@ -35,7 +35,7 @@ class _TooLong(Exception):
 class _Feed:
     """Physical lines for the csv module; remembers those of the row in progress."""
 
-    def __init__(self, stream: BinaryIO, max_bytes: int) -> None:
+    def __init__(self, stream: LineStream, max_bytes: int) -> None:
         self._lines = LineReader(stream, max_bytes)
         self._max_bytes = max_bytes
         self.ended = False
@@ -106,7 +106,7 @@ def _still_quoted(line: Line, quoted: bool) -> bool:
     return wants_more
 
 
-def rows(stream: BinaryIO, max_bytes: int) -> Iterator[Row]:
+def rows(stream: LineStream, max_bytes: int) -> Iterator[Row]:
     """All rows with the header first; blank lines are no rows."""
     if csv.field_size_limit() < max_bytes + 1:
         csv.field_size_limit(max_bytes + 1)  # the module's own limit is for the whole process
@@ -139,14 +139,16 @@ def read_header(row: Row | None, file: str) -> list[str]:
     return row.cells
 
 
-def read_csv(stream: BinaryIO, rules: SourceRules, start: int) -> Iterator[SourceItem]:
+def read_csv(stream: LineStream, rules: SourceRules, start: int) -> Iterator[ParsedItem]:
     """Items from offset `start` on; offset 0 is the first row after the header.
 
     Raises `ConfigurationError` for a header that lacks a column.
     """
     source = rules.name
     found = rows(stream, rules.max_record_bytes)
-    layout = csv_layout(read_header(next(found, None), source), rules.mapping, source)
+    layout = layout_of(
+        read_header(next(found, None), source), rules.mapping, source, documents=rules.documents
+    )
     for offset, row in enumerate(found):
         if offset < start:
             continue
@@ -158,19 +160,20 @@ def read_csv(stream: BinaryIO, rules: SourceRules, start: int) -> Iterator[Sourc
             yield to_item(csv_piece(row.cells, layout, offset + 1), source, position, row.raw)
 
 
-def row_error(row: Row, layout: CsvLayout) -> str | None:
+def row_error(row: Row, layout: Layout) -> str | None:
     """Why a row has no fields: it could not be read, or has another number of cells than the header."""
     return row.error_type or (None if len(row.cells) == layout.width else "bad_row")
 
 
-def csv_piece(cells: list[str], layout: CsvLayout, row: int) -> Piece:
-    """The fields of a row. An empty attribute is none at all."""
+def csv_piece(cells: list[str], layout: Layout, row: int) -> Piece:
+    """The fields of a row. An empty attribute is none at all, as is an empty reference to a document."""
     return Piece(
         row,
         ABSENT if layout.text is None else cells[layout.text],
         ABSENT if layout.record_id is None else cells[layout.record_id],
         ABSENT if layout.input_version is None else _version(cells[layout.input_version]),
         tuple((name, cells[index] or None) for name, index in layout.attributes) if layout.attributes else (),
+        ABSENT if layout.document_ref is None else cells[layout.document_ref] or ABSENT,
     )
 
 

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+from assay.adapters.files.arrow import Arrow
+from assay.adapters.files.compressed import plain
 from assay.adapters.files.csv_rows import csv_piece, read_header, row_error, rows
+from assay.adapters.files.damage import DamagedStream
 from assay.adapters.files.jsonl import ObjectFields, filled_lines, look_up, parse_object
-from assay.adapters.files.mapping import check_mapping, columns_found, csv_layout
+from assay.adapters.files.mapping import check_mapping, columns_found, layout_of
+from assay.adapters.files.parquet import opened, piece_of
+from assay.adapters.files.parquet import rows as parquet_rows
+from assay.adapters.files.parquet_columns import check_label_type, parquet_layout, used_columns
 from assay.adapters.files.records import ABSENT, FieldValue, Piece, Refused, identity
 from assay.adapters.files.scan import Format, buffered, detect_format, readable
 from assay.domain.failures import ConfigurationError
+from assay.domain.identity import SourcePosition
 from assay.domain.text import is_blank
 
 _MAX_RECORD_BYTES: Final = 8 << 20
@@ -28,7 +35,7 @@ class _GoldRow(NamedTuple):
 def read_gold(
     spec: str,
     *,
-    format: Literal["auto", "jsonl", "csv"] = "auto",
+    format: Literal["auto", "jsonl", "csv", "parquet"] = "auto",
     mapping: Mapping[str, str] | None = None,
     name: str | None = None,
 ) -> dict[str, str]:
@@ -47,14 +54,9 @@ def read_gold(
     path = Path(file)
     kind: Format | None = None if format == "auto" else format
     labels: dict[str, str] = {}
-    with readable(path), buffered(io.FileIO(path)) as stream:
+    with readable(path), buffered(plain(io.FileIO(path))) as stream:
         kind = kind or detect_format(path, stream, path.name)
-        found = (
-            _csv_gold(stream, path, columns, column)
-            if kind == "csv"
-            else _jsonl_gold(stream, path, columns, column)
-        )
-        for row in found:
+        for row in _whole(_READERS[kind](stream, path, columns, column), path):
             try:
                 record_id, _ = identity(row.piece, name or path.name)
             except Refused as refused:
@@ -69,12 +71,21 @@ def read_gold(
     return labels
 
 
+def _whole(found: Iterator[_GoldRow], path: Path) -> Iterator[_GoldRow]:
+    try:
+        yield from found
+    except DamagedStream as damage:
+        raise ConfigurationError(
+            f"{path.name} {damage.reason}; gold has to be whole: mend the file."
+        ) from None
+
+
 def _csv_gold(
     stream: io.BufferedReader, path: Path, mapping: Mapping[str, str], column: str
 ) -> Iterator[_GoldRow]:
     found = rows(stream, _MAX_RECORD_BYTES)
     header = read_header(next(found, None), path.name)
-    layout = csv_layout(header, mapping, path.name, needs_text=False)
+    layout = layout_of(header, mapping, path.name, needs_text=False)
     if header.count(column) != 1:
         raise ConfigurationError(f"{path.name} has no single column {column}; {columns_found(header)}.")
     place = header.index(column)
@@ -97,6 +108,34 @@ def _jsonl_gold(
         except Refused as refused:
             raise _unusable(path, number, refused.error_type) from None
         yield _GoldRow(number, fields.piece(value, number), look_up(value, (column,)))
+
+
+def _parquet_gold(
+    _: io.BufferedReader, path: Path, mapping: Mapping[str, str], column: str
+) -> Iterator[_GoldRow]:
+    arrow = Arrow("Parquet")
+    with opened(path, arrow) as file:
+        schema = file.schema_arrow
+        layout = parquet_layout(arrow, schema, mapping, path.name, needs_text=False)
+        if schema.names.count(column) != 1:
+            raise ConfigurationError(
+                f"{path.name} has no single column {column}; {columns_found(schema.names)}."
+            )
+        gold = schema.names.index(column)
+        check_label_type(arrow, schema, gold, path.name)
+        for some in parquet_rows(file, arrow, sorted({*used_columns(layout), gold}), 0, path.name):
+            for row in range(some.count):
+                position = SourcePosition(0, some.start + row, some.start + row + 1)
+                try:
+                    values = some.values(row)
+                except Refused as refused:
+                    raise _unusable(path, position.offset + 1, refused.error_type) from None
+                yield _GoldRow(position.offset + 1, piece_of(values, layout, position), values[gold])
+
+
+_READERS: Final[
+    dict[Format, Callable[[io.BufferedReader, Path, Mapping[str, str], str], Iterator[_GoldRow]]]
+] = {"csv": _csv_gold, "jsonl": _jsonl_gold, "parquet": _parquet_gold}
 
 
 def _label(row: _GoldRow, path: Path) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import BinaryIO, Final, NoReturn
+from typing import Final, NoReturn
 
-from assay.adapters.files.lines import Line, LineReader, without_ending
+from assay.adapters.files.lines import Line, LineReader, LineStream, without_ending
 from assay.adapters.files.mapping import ATTRIBUTE_NAMES, SourceRules, column_of
-from assay.adapters.files.records import ABSENT, FieldValue, Piece, Refused, to_item
-from assay.domain.identity import MalformedInput, SourceItem, SourcePosition
+from assay.adapters.files.records import ABSENT, FieldValue, ParsedItem, Piece, Refused, to_item
+from assay.domain.identity import MalformedInput, SourcePosition
 
 WHITE: Final = b" \t\r\n"
 
@@ -66,7 +66,8 @@ class ObjectFields:
     JSON Pointer into nested objects.
     """
 
-    def __init__(self, mapping: Mapping[str, str]) -> None:
+    def __init__(self, mapping: Mapping[str, str], *, documents: bool = False) -> None:
+        self._document_ref = column_of(mapping, "document_ref") if documents else ()
         self._text = column_of(mapping, "text")
         self._record_id = column_of(mapping, "record_id")
         self._demanded_id = bool(mapping.get("record_id"))
@@ -87,6 +88,7 @@ class ObjectFields:
             record_id,
             look_up(value, self._version),
             tuple((name, item) for name, item in found if item is not ABSENT),
+            look_up(value, self._document_ref),
         )
 
 
@@ -109,7 +111,7 @@ def _follow(value: object, pointer: str) -> FieldValue:
     return value
 
 
-def filled_lines(stream: BinaryIO, max_bytes: int) -> Iterator[tuple[int, Line]]:
+def filled_lines(stream: LineStream, max_bytes: int) -> Iterator[tuple[int, Line]]:
     """Lines that are not blank, with their 1-based number in the file: one item each."""
     lines = LineReader(stream, max_bytes)
     while line := lines.next_line():
@@ -117,10 +119,10 @@ def filled_lines(stream: BinaryIO, max_bytes: int) -> Iterator[tuple[int, Line]]
             yield lines.number, line
 
 
-def read_jsonl(stream: BinaryIO, rules: SourceRules, start: int) -> Iterator[SourceItem]:
+def read_jsonl(stream: LineStream, rules: SourceRules, start: int) -> Iterator[ParsedItem]:
     """Items from offset `start` on. Offsets count the lines that are not blank."""
     source = rules.name
-    fields = ObjectFields(rules.mapping)
+    fields = ObjectFields(rules.mapping, documents=rules.documents)
     for offset, (number, line) in enumerate(filled_lines(stream, rules.max_record_bytes)):
         if offset < start:
             continue

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import BinaryIO, Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 BOM: Final = b"\xef\xbb\xbf"
 _DISCARD_CHUNK: Final = 1 << 16
+
+
+class LineStream(Protocol):
+    """What lines are read from."""
+
+    def readline(self, size: int, /) -> bytes: ...
 
 
 class Line(NamedTuple):
@@ -29,7 +35,7 @@ class LineReader:
     number of the line handed out last.
     """
 
-    def __init__(self, stream: BinaryIO, max_bytes: int) -> None:
+    def __init__(self, stream: LineStream, max_bytes: int) -> None:
         self._stream = stream
         self._max_bytes = max_bytes
         self.number = 0

@@ -10,8 +10,14 @@ from assay.domain.failures import ConfigurationError
 from assay.domain.identity import Attributes
 
 ATTRIBUTE_NAMES = tuple(field.name for field in fields(Attributes))
-FIELD_NAMES = ("text", "record_id", "input_version", *ATTRIBUTE_NAMES)
-_RECORD_ID_COLUMNS = ("record_id", "id")
+FIELD_NAMES = ("text", "document_ref", "record_id", "input_version", *ATTRIBUTE_NAMES)
+# A column named priority is common and seldom means normal or low: it is taken where it is mapped.
+_DEFAULT_COLUMNS = {
+    "record_id": ("record_id", "id"),
+    "priority": (),
+    "trace_parent": ("trace_parent", "traceparent"),
+}
+_SHORT_NAMES = {"document": "document_ref"}
 _SHOWN_COLUMNS = 20
 _COLUMN_LIKE = re.compile(r"[\w .\-/()]{1,40}")
 
@@ -19,11 +25,14 @@ _COLUMN_LIKE = re.compile(r"[\w .\-/()]{1,40}")
 def parse_mapping(options: Iterable[str]) -> dict[str, str]:
     """Reads `FIELD=COLUMN` options. An empty column (`language=`) means: do not take this field.
 
+    `document` is short for `document_ref`.
+
     Raises `ConfigurationError` for another form, an unknown field or a field given twice.
     """
     mapping: dict[str, str] = {}
     for option in options:
         name, equals, column = option.partition("=")
+        name = _SHORT_NAMES.get(name, name)
         if not equals:
             raise ConfigurationError(
                 f"--map {option} is not of the form FIELD=COLUMN, as in --map text=title."
@@ -48,32 +57,42 @@ def column_of(mapping: Mapping[str, str], field: str) -> tuple[str, ...]:
     """Columns that may fill `field`, best first: the mapped one alone, or the defaults; () for none."""
     if field in mapping:
         return (mapping[field],) if mapping[field] else ()
-    return _RECORD_ID_COLUMNS if field == "record_id" else (field,)
+    return _DEFAULT_COLUMNS.get(field, (field,))
 
 
 @dataclass(frozen=True, slots=True)
 class SourceRules:
-    """How the pieces of a source become records: its name, field to column, and the bound of one record."""
+    """How the pieces of a source become records: its name, field to column, and the bound of one record.
+
+    `documents` says whether a record may refer to its text instead of holding it.
+    """
 
     name: str
     mapping: Mapping[str, str]
     max_record_bytes: int
+    documents: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class CsvLayout:
-    """Where the fields stand in a row of a CSV file; None and absent: the file has no such column."""
+class Layout:
+    """Where the fields stand among the columns of a file; None and absent: the file has no such column."""
 
     width: int
     text: int | None
     record_id: int | None
     input_version: int | None
     attributes: tuple[tuple[str, int], ...]
+    document_ref: int | None = None
 
 
-def csv_layout(
-    header: Sequence[str], mapping: Mapping[str, str], file: str, *, needs_text: bool = True
-) -> CsvLayout:
+def layout_of(
+    header: Sequence[str],
+    mapping: Mapping[str, str],
+    file: str,
+    *,
+    needs_text: bool = True,
+    documents: bool = False,
+) -> Layout:
     """Finds the columns. Raises `ConfigurationError`, naming the columns found, for one that is not there."""
 
     def place(field: str) -> int | None:
@@ -91,17 +110,19 @@ def csv_layout(
         return None
 
     text = place("text") if needs_text else None
-    if text is None and needs_text:
+    document_ref = place("document_ref") if documents else None
+    if text is None and document_ref is None and needs_text:
         raise ConfigurationError(
             f"{file} has no column text; {columns_found(header)}. Name the one to label: --map text=COLUMN."
         )
     places = ((name, place(name)) for name in ATTRIBUTE_NAMES)
-    return CsvLayout(
+    return Layout(
         width=len(header),
         text=text,
         record_id=place("record_id"),
         input_version=place("input_version"),
         attributes=tuple((name, index) for name, index in places if index is not None),
+        document_ref=document_ref,
     )
 
 

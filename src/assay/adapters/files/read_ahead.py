@@ -14,7 +14,8 @@ from contextlib import closing
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
-from assay.domain.identity import InputRecord, SourceItem
+from assay.adapters.files.records import ParsedItem
+from assay.domain.identity import InputRecord
 
 MAX_ITEMS: Final = 500
 MAX_BYTES: Final = 1 << 20
@@ -33,15 +34,15 @@ class Batches:
     def __init__(self, checked: Callable[[], None] | None = None) -> None:
         self._checked = checked
         self._loop = asyncio.get_running_loop()
-        self._arrived: asyncio.Queue[Sequence[SourceItem] | BaseException | None] = asyncio.Queue()
+        self._arrived: asyncio.Queue[Sequence[ParsedItem] | BaseException | None] = asyncio.Queue()
         self._room = threading.Semaphore(_BATCHES_AHEAD)
         self._stopped = False
-        self._batch: list[SourceItem] = []
+        self._batch: list[ParsedItem] = []
         self._size = 0
 
     async def read(
-        self, items: Callable[[], Generator[SourceItem, None, None]]
-    ) -> AsyncGenerator[Sequence[SourceItem], None]:
+        self, items: Callable[[], Generator[ParsedItem, None, None]]
+    ) -> AsyncGenerator[Sequence[ParsedItem], None]:
         """Batches until the items end. What the items raise is raised here, after the items before it."""
         threading.Thread(target=self._run, args=(items,), name="assay-source", daemon=True).start()
         try:
@@ -54,6 +55,11 @@ class Batches:
             self._stopped = True
             self._room.release()
 
+    @property
+    def stopped(self) -> bool:
+        """Whether nobody reads any more; asked in the thread while it waits for more input."""
+        return self._stopped
+
     def flush(self) -> None:
         """Hands over what is there; called in the thread before it waits for more input."""
         if not self._batch:
@@ -65,7 +71,7 @@ class Batches:
         if not self._stopped:
             self._tell(batch)
 
-    def _run(self, items: Callable[[], Generator[SourceItem, None, None]]) -> None:
+    def _run(self, items: Callable[[], Generator[ParsedItem, None, None]]) -> None:
         with _Caught() as caught, closing(items()) as found:
             for item in found:
                 if self._stopped:
@@ -74,10 +80,12 @@ class Batches:
                 self._size += len(item.text) if isinstance(item, InputRecord) else len(item.raw)
                 if len(self._batch) >= MAX_ITEMS or self._size >= MAX_BYTES:
                     self.flush()
+        # What was read before an error is handed over all the same.
+        with _Caught() as last:
             self.flush()
-        self._tell(caught.error)
+        self._tell(caught.error or last.error)
 
-    def _tell(self, arrival: Sequence[SourceItem] | BaseException | None) -> None:
+    def _tell(self, arrival: Sequence[ParsedItem] | BaseException | None) -> None:
         try:
             self._loop.call_soon_threadsafe(self._arrived.put_nowait, arrival)
         except RuntimeError:  # the loop is closed: nobody waits any more

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 from assay.domain.identity import (
+    MAX_DOCUMENT_REF_CHARS,
     MAX_INPUT_VERSION,
     MAX_RECORD_ID_CHARS,
     NO_ATTRIBUTES,
+    PRIORITIES,
     Attributes,
     InputRecord,
     MalformedInput,
     SourceItem,
     SourcePosition,
+    is_trace_parent,
 )
 from assay.domain.text import is_blank, is_storable
 
 # Attributes are indexed by PostgreSQL, which refuses keys over 2,704 bytes; a character has up to four.
 MAX_ATTRIBUTE_CHARS: Final = 512
+# A blank subject would gather many people under one key, to be erased together.
+_VALID: Final[dict[str, Callable[[str], bool]]] = {
+    "priority": lambda value: value in PRIORITIES,
+    "trace_parent": is_trace_parent,
+    "subject_id": lambda value: not is_blank(value),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +59,41 @@ class Piece:
     record_id: FieldValue
     input_version: FieldValue
     attributes: tuple[tuple[str, FieldValue], ...] = ()
+    document_ref: FieldValue = ABSENT
 
 
-def to_item(piece: Piece, source: str, position: SourcePosition, raw: bytes) -> SourceItem:
-    """The record that `piece` holds, or malformed input with the raw bytes."""
+@dataclass(frozen=True, slots=True)
+class Referenced:
+    """A record whose text lies elsewhere and has not been fetched. `raw` are the bytes that refer to it."""
+
+    record_id: str
+    input_version: int
+    document_ref: str
+    source: str
+    position: SourcePosition
+    attributes: Attributes
+    raw: bytes = field(repr=False)
+
+    def with_text(self, text: str) -> InputRecord:
+        """The record, once its document is here. Raises `Refused` for a text that cannot be labelled."""
+        return InputRecord(
+            self.record_id, self.input_version, checked_text(text, "/document_ref"), self.source,
+            self.position, self.attributes, document_ref=self.document_ref,
+        )  # fmt: skip
+
+    def refused(self, error_type: str) -> MalformedInput:
+        """The piece of the source, isolated because of its document."""
+        return MalformedInput(self.position, self.source, self.raw, error_type, "/document_ref")
+
+
+ParsedItem = SourceItem | Referenced
+
+
+def to_item(piece: Piece, source: str, position: SourcePosition, raw: bytes) -> ParsedItem:
+    """The record that `piece` holds or refers to, or malformed input with the raw bytes."""
     try:
+        if piece.document_ref is not ABSENT and piece.document_ref is not None:
+            return _referenced(piece, source, position, raw)
         return to_record(piece, source, position)
     except Refused as refused:
         return MalformedInput(position, source, raw, refused.error_type, refused.path)
@@ -65,6 +105,20 @@ def to_record(piece: Piece, source: str, position: SourcePosition) -> InputRecor
     record_id, version = identity(piece, source)
     attributes = _attributes(piece.attributes) if piece.attributes else NO_ATTRIBUTES
     return InputRecord(record_id, version, text, source, position, attributes)
+
+
+def _referenced(piece: Piece, source: str, position: SourcePosition, raw: bytes) -> Referenced:
+    reference = piece.document_ref
+    if not isinstance(reference, str):
+        raise Refused("wrong_type", "/document_ref")
+    # A text of its own beside it: nobody could say which of the two was labelled.
+    if piece.text not in (ABSENT, None, ""):
+        raise Refused("bad_reference", "/document_ref")
+    if not is_storable(reference) or is_blank(reference) or len(reference) > MAX_DOCUMENT_REF_CHARS:
+        raise Refused("bad_reference", "/document_ref")
+    record_id, version = identity(piece, source)
+    attributes = _attributes(piece.attributes) if piece.attributes else NO_ATTRIBUTES
+    return Referenced(record_id, version, reference, source, position, attributes, raw)
 
 
 def identity(piece: Piece, source: str) -> tuple[str, int]:
@@ -91,10 +145,15 @@ def _text(value: FieldValue) -> str:
         raise Refused("missing_field", "/text")
     if not isinstance(value, str):
         raise Refused("wrong_type", "/text")
+    return checked_text(value, "/text")
+
+
+def checked_text(value: str, path: str) -> str:
+    """The text as it is. Raises `Refused` where it cannot be stored or shows nothing."""
     if not is_storable(value):
-        raise Refused("unstorable_text", "/text")
+        raise Refused("unstorable_text", path)
     if is_blank(value):
-        raise Refused("blank_text", "/text")
+        raise Refused("blank_text", path)
     return value
 
 
@@ -110,5 +169,7 @@ def _attributes(values: tuple[tuple[str, FieldValue], ...]) -> Attributes:
             raise Refused("oversized", f"/{name}")
         if not is_storable(text):
             raise Refused("unstorable_text", f"/{name}")
+        if name in _VALID and not _VALID[name](text):
+            raise Refused("bad_value", f"/{name}")
         taken[name] = text
     return Attributes(**taken)

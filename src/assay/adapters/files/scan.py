@@ -6,22 +6,34 @@ import hashlib
 import io
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
+from assay.adapters.files.arrow import Arrow
+from assay.adapters.files.compressed import Decompressed, plain, plain_name
 from assay.adapters.files.csv_rows import read_header, rows
+from assay.adapters.files.damage import DamagedStream
 from assay.adapters.files.jsonl import WHITE, filled_lines
 from assay.adapters.files.lines import BOM
+from assay.adapters.files.mapping import SourceRules
+from assay.adapters.files.parquet import MAGIC as PARQUET
+from assay.adapters.files.parquet import row_count
 from assay.domain.failures import ConfigurationError
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-Format = Literal["jsonl", "csv"]
+Format = Literal["jsonl", "csv", "parquet"]
 _BUFFER = 1 << 18
-_BY_SUFFIX: dict[str, Format] = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_BY_SUFFIX: dict[str, Format] = {
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
 
 
 class FileState(NamedTuple):
@@ -35,13 +47,19 @@ class FileState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What is known of a file: format, SHA-256 (hex) of its bytes, number of items, state when scanned."""
+    """What is known of a file: format, SHA-256 (hex) of its bytes as they lie there, number of items, state.
+
+    `compressed` tells that its bytes are not those of its items. `damage` is what ends the reading behind the
+    last of the `total` items.
+    """
 
     format: Format
     fingerprint: str
     total: int
     state: FileState
     header: list[str]
+    compressed: bool = False
+    damage: DamagedStream | None = None
 
 
 def file_state(path: Path) -> FileState:
@@ -84,6 +102,11 @@ class _Hashed(Tapped):
     def seen(self, block: memoryview) -> None:
         self.digest.update(block)
 
+    def finish(self) -> None:
+        """Reads what is left: the fingerprint is that of the whole file."""
+        while self.read(_BUFFER):
+            pass
+
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
@@ -104,29 +127,46 @@ def buffered(raw: io.RawIOBase) -> io.BufferedReader:
 
 
 def detect_format(path: Path | None, stream: io.BufferedReader, file: str) -> Format:
-    """By the file's suffix, else by the first byte that is not white: JSONL starts with a brace.
+    """By the file's suffix, else by its first bytes: Parquet by its mark, JSONL by a brace.
 
     Raises `ConfigurationError` for a JSON array, which is no line-by-line format.
     """
-    if path is not None and path.suffix.lower() in _BY_SUFFIX:
-        return _BY_SUFFIX[path.suffix.lower()]
-    start = stream.peek(1).removeprefix(BOM).lstrip(WHITE)
+    suffix = "" if path is None else Path(plain_name(path.name)).suffix.lower()
+    if suffix in _BY_SUFFIX:
+        return _BY_SUFFIX[suffix]
+    first = stream.peek(1)
+    start = first.removeprefix(BOM).lstrip(WHITE)
     if start.startswith(b"["):
         raise ConfigurationError(f"{file} starts like a JSON array; write one JSON object per line (JSONL).")
+    if first.startswith(PARQUET):
+        return "parquet"
     return "jsonl" if start.startswith(b"{") else "csv"
 
 
-def scan(path: Path, format: Format | None, max_bytes: int) -> Scan:
+def scan(path: Path, format: Format | None, rules: SourceRules) -> Scan:
     """Reads the whole file once, in bounded memory. Raises `ConfigurationError` where it cannot be read."""
     with readable(path):
         state = file_state(path)
         hashed = _Hashed(io.FileIO(path))
-    with buffered(hashed) as stream:
-        kind = format or detect_format(path, stream, path.name)
-        header, total = _count(stream, kind, path.name, max_bytes)
+    damage: DamagedStream | None = None
+    header: list[str] = []
+    raw = plain(hashed)
+    counted = Counted()
+    with buffered(raw) as stream:
+        try:
+            kind = format or detect_format(path, stream, path.name)
+            if kind != "parquet":
+                header = counted.read(stream, kind, path.name, rules.max_record_bytes)
+        except DamagedStream as found:
+            damage, kind = found, format or "jsonl"
+        hashed.finish()
+    total = row_count(path, Arrow("Parquet"), rules) if kind == "parquet" else counted.total
+    if damage is not None and damage.usable is not None:
+        total = _usable_items(path, damage, kind, rules)
     if file_state(path) != state:
         raise changed(path.name)
-    return Scan(kind, hashed.digest.hexdigest(), total, state, header)
+    compressed = isinstance(raw, Decompressed)
+    return Scan(kind, hashed.digest.hexdigest(), total, state, header, compressed, damage)
 
 
 def changed(file: str) -> ConfigurationError:
@@ -134,9 +174,28 @@ def changed(file: str) -> ConfigurationError:
     return ConfigurationError(f"{file} changed while it was read; run again when nothing writes to it.")
 
 
-def _count(stream: BinaryIO, kind: Format, file: str, max_bytes: int) -> tuple[list[str], int]:
-    if kind == "jsonl":
-        return [], sum(1 for _ in filled_lines(stream, max_bytes))
-    found = rows(stream, max_bytes)
-    header = read_header(next(found, None), file)
-    return header, sum(1 for _ in found)
+def _usable_items(path: Path, damage: DamagedStream, kind: Format, rules: SourceRules) -> int:
+    """Items before the place up to which the data can be trusted."""
+    counted = Counted()
+    with buffered(plain(io.FileIO(path), damage)) as stream, suppress(DamagedStream):
+        counted.read(stream, kind, path.name, rules.max_record_bytes)
+    return counted.total
+
+
+class Counted:
+    """Counts items; what was counted before an error stays."""
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    def read(self, stream: BinaryIO, kind: Format, file: str, max_bytes: int) -> list[str]:
+        """Reads to the end; the header of a CSV file."""
+        if kind == "jsonl":
+            for _ in filled_lines(stream, max_bytes):
+                self.total += 1
+            return []
+        found = rows(stream, max_bytes)
+        header = read_header(next(found, None), file)
+        for _ in found:
+            self.total += 1
+        return header

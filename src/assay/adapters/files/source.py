@@ -1,64 +1,92 @@
-"""Opens a file or standard input as a source of records."""
+"""Opens files, patterns of files and standard input as sources of records."""
 
 from __future__ import annotations
 
-import io
 import os
 import stat
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from assay.adapters.files.csv_rows import read_csv
-from assay.adapters.files.jsonl import read_jsonl
-from assay.adapters.files.mapping import SourceRules, check_mapping, csv_layout
-from assay.adapters.files.read_ahead import Batches, in_thread
-from assay.adapters.files.scan import (
-    Format,
-    Scan,
-    Tapped,
-    buffered,
-    changed,
-    detect_format,
-    file_state,
-    readable,
-    scan,
-)
+from assay.adapters.files.damage import damaged
+from assay.adapters.files.fetching import Documents
+from assay.adapters.files.file_source import FileSource
+from assay.adapters.files.follow import Following, open_followed
+from assay.adapters.files.mapping import SourceRules, check_mapping, layout_of
+from assay.adapters.files.patterns import STANDARD_INPUT, expand
+from assay.adapters.files.read_ahead import in_thread
+from assay.adapters.files.scan import Format, readable, scan
+from assay.adapters.files.stream_source import StreamSource
 from assay.domain.failures import ConfigurationError
-from assay.domain.identity import SourceItem
 from assay.ports import SourcePort
 
 MAX_RECORD_BYTES: Final = 8 << 20
-STANDARD_INPUT: Final = "-"
+ChosenFormat = Literal["auto", "jsonl", "csv", "parquet"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How sources are read.
+
+    `mapping` is field to column, see `mapping.parse_mapping`. `name` is what records carry as `source`
+    (default: the file's name, `stdin` for standard input). A record of more than `max_record_bytes` is
+    malformed and its bytes are kept up to there. `documents`: records may refer to their text. `following`:
+    the file is followed. `standard_input` is a file descriptor (default: 0).
+    """
+
+    format: ChosenFormat = "auto"
+    mapping: Mapping[str, str] = field(default_factory=dict)
+    name: str | None = None
+    max_record_bytes: int = MAX_RECORD_BYTES
+    documents: Documents | None = None
+    following: Following | None = None
+    standard_input: int = 0
+
+
+async def open_sources(inputs: Sequence[str], reading: Reading) -> list[SourcePort]:
+    """One source for each file that `inputs` name, see `patterns.expand`; all are opened before any is read.
+
+    Raises `ConfigurationError` for what `expand` and `open_one` refuse.
+    """
+    paths = await in_thread(lambda: expand(inputs, source_name=reading.name))
+    if reading.following is not None and len(paths) > 1:
+        raise ConfigurationError("--follow is for one file; follow each in a run of its own.")
+    return [await open_one(path, reading) for path in paths]
 
 
 async def open_source(
     spec: str,
     *,
-    format: Literal["auto", "jsonl", "csv"] = "auto",
+    format: ChosenFormat = "auto",
     mapping: Mapping[str, str] | None = None,
     name: str | None = None,
     max_record_bytes: int = MAX_RECORD_BYTES,
     standard_input: int | None = None,
 ) -> SourcePort:
+    """One source by itself, see `open_one` and `Reading`."""
+    return await open_one(
+        spec,
+        Reading(
+            format=format, mapping=dict(mapping or {}), name=name, max_record_bytes=max_record_bytes,
+            standard_input=0 if standard_input is None else standard_input,
+        ),
+    )  # fmt: skip
+
+
+async def open_one(spec: str, reading: Reading) -> SourcePort:
     """The source that `spec` names: a path, or `-` for standard input.
 
-    `mapping` is field to column, see `mapping.parse_mapping`. `name` is what records carry as `source`
-    (default: the file's name, `stdin` for standard input). A record of more than `max_record_bytes` is
-    malformed and its bytes are kept up to there. A regular file is read once here, for its fingerprint
-    and its number of records; a pipe cannot be. `standard_input` is a file descriptor (default: 0).
-
-    Raises `ConfigurationError` for a file that cannot be read, is empty or lacks a column.
+    A regular file is read once here, for its fingerprint and its number of records; a pipe cannot be. Raises
+    `ConfigurationError` for a file that cannot be read, is empty or lacks a column, `AssayError` for a
+    compressed one that is broken from the start.
     """
-    columns = dict(mapping or {})
-    check_mapping(columns)
-    kind: Format | None = None if format == "auto" else format
-    rules = SourceRules(
-        name or ("stdin" if spec == STANDARD_INPUT else Path(spec).name), columns, max_record_bytes
-    )
+    rules = _rules(spec, reading)
+    kind: Format | None = None if reading.format == "auto" else reading.format
+    if reading.following is not None:
+        return await _follow(spec, kind, rules, reading.documents, reading.following)
     if spec == STANDARD_INPUT:
-        descriptor = os.dup(0 if standard_input is None else standard_input)
-        return StreamSource(descriptor, None, kind, rules)
+        return StreamSource(os.dup(reading.standard_input), None, kind, rules, reading.documents)
     path = Path(spec)
     with readable(path):
         mode = os.stat(path).st_mode
@@ -66,93 +94,32 @@ async def open_source(
             raise IsADirectoryError
         if not stat.S_ISREG(mode):
             descriptor = await in_thread(lambda: os.open(path, os.O_RDONLY))
-            return StreamSource(descriptor, path, kind, rules)
-    found = await in_thread(lambda: scan(path, kind, max_record_bytes))
+            return StreamSource(descriptor, path, kind, rules, reading.documents)
+    found = await in_thread(lambda: scan(path, kind, rules))
+    if found.damage is not None and not found.total:
+        raise damaged(path.name, found.damage.reason)
     if found.format == "csv":
-        csv_layout(found.header, columns, path.name)
+        layout_of(found.header, rules.mapping, path.name, documents=rules.documents)
     if not found.total:
         below = " below its header" if found.header else ""
         raise ConfigurationError(f"{path.name} holds no records{below}; give a file with records.")
-    return FileSource(path, found, rules)
+    return FileSource(path, found, rules, reading.documents)
 
 
-class FileSource:
-    """A regular file. It can be read again, from any offset; a change of the file is an error."""
-
-    def __init__(self, path: Path, found: Scan, rules: SourceRules) -> None:
-        self._path = path
-        self._scan = found
-        self._rules = rules
-
-    @property
-    def name(self) -> str:
-        return self._rules.name
-
-    @property
-    def fingerprint(self) -> str | None:
-        return self._scan.fingerprint
-
-    @property
-    def total(self) -> int | None:
-        return self._scan.total
-
-    def read(self, start: int = 0) -> AsyncGenerator[Sequence[SourceItem], None]:
-        """Batches of the items from offset `start` on."""
-        return Batches(self._check).read(lambda: self._items(start))
-
-    def _items(self, start: int) -> Generator[SourceItem, None, None]:
-        with readable(self._path), buffered(io.FileIO(self._path)) as stream:
-            self._check()
-            yield from _parse(stream, self._scan.format, self._rules, start)
-            self._check()
-
-    def _check(self) -> None:
-        with readable(self._path):
-            if file_state(self._path) != self._scan.state:
-                raise changed(self._path.name)
+async def _follow(
+    spec: str, kind: Format | None, rules: SourceRules, documents: Documents | None, following: Following
+) -> SourcePort:
+    if spec == STANDARD_INPUT:
+        raise ConfigurationError("Standard input is read as it comes; leave --follow out.")
+    if kind not in (None, "jsonl") or Path(spec).suffix.lower() in (".csv", ".parquet", ".gz", ".zst"):
+        raise ConfigurationError("--follow reads JSONL as it is written; other formats have an end.")
+    return await open_followed(Path(spec), rules, documents, following)
 
 
-class StreamSource:
-    """Standard input or another pipe: read once, nothing known of it in advance."""
-
-    fingerprint: str | None = None
-    total: int | None = None
-
-    def __init__(self, descriptor: int, path: Path | None, format: Format | None, rules: SourceRules) -> None:
-        self._raw: io.FileIO | None = io.FileIO(descriptor)
-        self._path = path
-        self._format = format
-        self._rules = rules
-
-    @property
-    def name(self) -> str:
-        return self._rules.name
-
-    def read(self, start: int = 0) -> AsyncGenerator[Sequence[SourceItem], None]:
-        """Batches of the items from offset `start` on, handed over before each wait for more input."""
-        if self._raw is None:
-            raise ConfigurationError(f"{self.name} was read already and cannot be read again; give a file.")
-        raw, self._raw = self._raw, None
-        batches = Batches()
-        return batches.read(lambda: self._items(_Flushing(raw, batches), start))
-
-    def _items(self, raw: Tapped, start: int) -> Generator[SourceItem, None, None]:
-        with buffered(raw) as stream:
-            kind = self._format or detect_format(self._path, stream, self.name)
-            yield from _parse(stream, kind, self._rules, start)
-
-
-class _Flushing(Tapped):
-    def __init__(self, raw: io.FileIO, batches: Batches) -> None:
-        super().__init__(raw)
-        self._batches = batches
-
-    def before(self) -> None:
-        self._batches.flush()
-
-
-def _parse(
-    stream: io.BufferedReader, format: Format, rules: SourceRules, start: int
-) -> Generator[SourceItem, None, None]:
-    read = read_csv if format == "csv" else read_jsonl
-    yield from read(stream, rules, start)
+def _rules(spec: str, reading: Reading) -> SourceRules:
+    columns = dict(reading.mapping)
+    check_mapping(columns)
+    if columns.get("document_ref") and reading.documents is None:
+        raise ConfigurationError("A column of documents was mapped; say where they lie: --documents-root.")
+    name = reading.name or ("stdin" if spec == STANDARD_INPUT else Path(spec).name)
+    return SourceRules(name, columns, reading.max_record_bytes, documents=reading.documents is not None)

@@ -58,7 +58,7 @@ class SealedCheck:
         """The plaintext; None where it does not open."""
         kek_id, wrapped, subject, subject_kek_id, subject_wrapped = keys
         outer = subject_kek_id if subject is not None else kek_id
-        own_key = outer == self._vault.kek_id
+        own_key = outer in self._vault.kek_ids
         try:
             subject_key = (
                 None if subject is None else self._vault.unwrap(_bytes(subject_wrapped), str(subject_kek_id))

@@ -3,31 +3,49 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid4
 
+from assay.adapters.postgres.owner_lease import OwnerLease
 from assay.adapters.postgres.queries import queries
 from assay.adapters.postgres.record_keys import RecordKeys
 from assay.adapters.postgres.session import Connection, Pool, columns, transact
 from assay.domain.failures import Unreadable
-from assay.domain.identity import Attributes, InputKey, InputRecord
+from assay.domain.identity import NO_ATTRIBUTES, Attributes, InputKey, InputRecord
 from assay.domain.sealing import text_aad
 from assay.domain.work import ClaimedTask, Claims, NotWon, Offer, Verdict
 from assay.ports import Probe, VaultPort
 
-_ATTRIBUTES: Final = {
-    "document_type": "document_types", "customer": "customers", "subject_id": "subject_ids",
-    "language": "languages", "sensitivity": "sensitivities", "jurisdiction": "jurisdictions",
-    "schema_version": "schema_versions", "ocr_version": "ocr_versions", "priority": "priorities",
-    "correlation_id": "correlation_ids", "trace_parent": "trace_parents",
-}  # fmt: skip
-assert set(_ATTRIBUTES) == {each.name for each in dataclasses.fields(Attributes)}
+_ATTRIBUTES: Final = tuple(each.name for each in dataclasses.fields(Attributes))
+
+# The work list before its first page.
+_START: Final = ("-infinity", 0)
+# Pages that one poll reads at most when others keep taking what it found.
+_MOST_PAGES: Final = 4
+_MAX_BYTES: Final = 2**62
+
+
+class _Page(NamedTuple):
+    """One page of the work list: where it begins, and how much it may hold."""
+
+    after: tuple[Any, int]
+    most: int
+    most_parked: int
+    max_bytes: int
+
+
+class _Found(NamedTuple):
+    """What came of a page; `last` is where the next one begins, None where there is none."""
+
+    won: list[ClaimedTask]
+    last: tuple[Any, int] | None
 
 
 class ClaimStore:
-    """Claims for one pipeline version by one worker (`actor`)."""
+    """Claims for one pipeline version by one worker, under its lease."""
 
     def __init__(
         self,
@@ -35,7 +53,7 @@ class ClaimStore:
         vault: VaultPort,
         *,
         version_id: int,
-        actor: str,
+        lease: OwnerLease,
         lease_seconds: float,
         probe: Probe = lambda _: None,
     ) -> None:
@@ -43,8 +61,8 @@ class ClaimStore:
         self._keys = RecordKeys(vault)
         self._vault = vault
         self._version_id = version_id
-        self._actor = actor
-        self._lease = lease_seconds
+        self._owner = lease
+        self._lease_seconds = lease_seconds
         self._probe = probe
         self._sql = queries("claim")
 
@@ -56,6 +74,7 @@ class ClaimStore:
         """
         claims = Claims([], [])
         rest = list(offers)
+        await self._ensure_lease()
         while rest:
             batch: dict[InputKey, Offer] = {}
             later = [offer for offer in rest if batch.setdefault(offer.record.key, offer) is not offer]
@@ -76,19 +95,21 @@ class ClaimStore:
         connection: Connection,
     ) -> Claims:
         offers = list(batch.values())
-        found = await self._read(connection, source_id, offers, attempts)
+        found, to_end = await self._read(connection, source_id, offers, attempts)
         open_offers = [offer for offer, verdict in zip(offers, found, strict=True) if verdict is None]
         not_won = [v for v in found if v is not None and v.verdict is not Verdict.WON]
         recovered = [v.record for v in found if v is not None and v.verdict is Verdict.WON]
         won = await self._recover(connection, batch, recovered, attempts)
         if not open_offers:
             return _claims(batch, won, not_won)
-        keys, new_texts = await self._register(connection, source_id, open_offers)
+        if to_end:
+            await connection.execute(self._sql["end_leases"], {"lease_ids": to_end})
+        keys = await self._register(connection, source_id, open_offers)
         rows = await self._insert_tasks(connection, open_offers, attempts)
         won |= await self._won(connection, batch, rows, keys)
         # Who waited while another version stored the input has won its task all the same, from a position
         # that is a duplicate: the first read saw no input, so it is noted by a second one.
-        stored = {row[4] for row in rows} - new_texts
+        stored = {row[4] for row in rows} - keys.keys()
         strangers = [batch[InputKey(row[0], row[1])] for row in rows if row[4] in stored]
         if strangers:
             await self._read(connection, source_id, strangers, attempts)
@@ -96,7 +117,7 @@ class ClaimStore:
         if lost:
             # Somebody was faster, or the content differs: a new statement sees what they committed. What is
             # claimable again by now (their lease was that short) counts as in progress: offered once more.
-            again = await self._read(connection, source_id, lost, attempts)
+            again, _ = await self._read(connection, source_id, lost, attempts)
             not_won += [
                 verdict or NotWon(offer.record, Verdict.IN_PROGRESS)
                 for offer, verdict in zip(lost, again, strict=True)
@@ -123,8 +144,9 @@ class ClaimStore:
         source_id: int,
         offers: Sequence[Offer],
         attempts: dict[InputKey, UUID],
-    ) -> list[NotWon | None]:
-        """The verdict on each offer, None where it can be claimed; `won` is a claim of ours already."""
+    ) -> tuple[list[NotWon | None], list[int]]:
+        """The verdict on each offer, None where it can be claimed, `won` for a claim of ours already; and the
+        leases that have run out and must be ended before their tasks are claimed."""
         rows = await self._all(
             connection,
             "claim_read",
@@ -134,60 +156,55 @@ class ClaimStore:
                 "version_id": self._version_id,
             },
         )
-        verdicts = []
+        verdicts: list[NotWon | None] = []
         duplicates = []
-        for offer, (input_hash, state, claimable, wait, attempt, *first_seen) in zip(
-            offers, rows, strict=True
-        ):
+        to_end: set[int] = set()
+        for offer, row in zip(offers, rows, strict=True):
             record = offer.record
+            input_hash, state, claimable, wait, attempt, lease_to_end, *first_seen = row
+            if input_hash is None and state is None:
+                verdicts.append(None)
+                continue
             if input_hash == record.sha256 and first_seen != [source_id, *record.position[:2]]:
                 duplicates.append((*record.position[:2], *record.key))
-            if state == "erased":
-                verdict: NotWon | None = NotWon(record, Verdict.ERASED)
-            elif input_hash is not None and input_hash != record.sha256:
-                verdict = NotWon(record, Verdict.CONFLICT)
-            elif attempt is not None and attempt == attempts[record.key]:
-                verdict = NotWon(record, Verdict.WON)
-            elif state is None or claimable:
-                verdict = None
-            elif state == "processing":
-                verdict = NotWon(record, Verdict.IN_PROGRESS, wait)
-            else:
-                verdict = NotWon(record, Verdict.SETTLED)
+            verdict = _verdict(record, attempts, input_hash, (state, claimable, wait, attempt))
             verdicts.append(verdict)
+            if verdict is None and lease_to_end is not None:
+                to_end.add(lease_to_end)
         if duplicates:
             names = ("partitions", "offsets", "record_ids", "input_versions")
             await connection.execute(
                 self._sql["claim_note_duplicates"], columns(duplicates, names) | {"source_id": source_id}
             )
-        return verdicts
+        return verdicts, sorted(to_end)
 
     async def _register(
         self, connection: Connection, source_id: int, offers: Sequence[Offer]
-    ) -> tuple[dict[InputKey, tuple[bytes, bytes]], set[int]]:
-        """Store inputs that are new: our keys (plain, wrapped) per input, used or not, and the new refs."""
+    ) -> dict[int, bytes]:
+        """Store inputs that are new; their data keys by text_ref."""
         subjects = {o.record.attributes.subject_id for o in offers} - {None}
         subject_keys = await self._keys.ensure_subjects(connection, {s for s in subjects if s is not None})
-        keys: dict[InputKey, tuple[bytes, bytes]] = {}
+        keys: dict[InputKey, bytes] = {}
         rows = []
         for offer in offers:
             record = offer.record
             subject = record.attributes.subject_id
+            record_key = record.key
             key, wrapped = self._vault.new_key(subject_keys[subject] if subject is not None else None)
-            keys[record.key] = key, wrapped
-            sealed = self._vault.seal(key, record.text.encode(), text_aad(record.key, record.sha256))
+            keys[record_key] = key
+            sealed = self._vault.seal(key, record.text.encode(), text_aad(record_key, record.sha256))
             rows.append(self._input_row(record, wrapped, sealed))
-        names = ("record_ids", "input_versions", "sha256s", "partitions", "offsets", "lines",
-                 *_ATTRIBUTES.values(), "wrapped_keys", "ciphertexts")  # fmt: skip
+        names = ("record_ids", "input_versions", "sha256s", "partitions", "offsets", "lines", "attributes",
+                 "wrapped_keys", "ciphertexts")  # fmt: skip
         parameters = columns(rows, names) | {"source_id": source_id, "kek_id": self._vault.kek_id}
-        rows_stored = await self._all(connection, "claim_register_inputs", parameters)
-        return keys, {text_ref for (text_ref,) in rows_stored}
+        stored = await self._all(connection, "claim_register_inputs", parameters)
+        return {text_ref: keys[InputKey(record_id, version)] for record_id, version, text_ref in stored}
 
     @staticmethod
     def _input_row(record: InputRecord, wrapped: bytes, sealed: bytes) -> tuple[Any, ...]:
-        attributes = (getattr(record.attributes, name) for name in _ATTRIBUTES)
         return (record.record_id, record.input_version, record.sha256, record.position.partition,
-                record.position.offset, record.position.line, *attributes, wrapped, sealed)  # fmt: skip
+                record.position.offset, record.position.line, _attributes(record), wrapped,
+                sealed)  # fmt: skip
 
     async def _insert_tasks(
         self, connection: Connection, offers: Sequence[Offer], attempts: dict[InputKey, UUID]
@@ -206,14 +223,15 @@ class ClaimStore:
         connection: Connection,
         batch: dict[InputKey, Offer],
         rows: list[tuple[Any, ...]],
-        ours: dict[InputKey, tuple[bytes, bytes]],
+        ours: dict[int, bytes],
         *,
         book: bool = True,
     ) -> dict[InputKey, ClaimedTask]:
         if not rows:
             return {}
-        keys = await self._keys.of_texts(connection, [row[4] for row in rows], [w for _, w in ours.values()],
-                                         [k for k, _ in ours.values()])  # fmt: skip
+        keys = ours
+        if strangers := [row[4] for row in rows if row[4] not in ours]:
+            keys = ours | await self._keys.of_texts(connection, strangers)
         won: dict[InputKey, ClaimedTask] = {}
         for row in rows:
             key = InputKey(row[0], row[1])
@@ -230,34 +248,55 @@ class ClaimStore:
         await connection.execute(self._sql["claim_batch"], self._lease_terms() | {"task_ids": task_ids})
         self._probe("in_claim")
 
-    async def claim_waiting(self, most: int) -> list[ClaimedTask]:
-        """Claim parked tasks that are due and tasks whose worker died, from what PostgreSQL holds."""
-        offered: dict[int, UUID] = {}
-        return await transact(self._pool, lambda c: self._claim_waiting(c, most, offered))
-
-    async def _claim_waiting(
-        self, connection: Connection, most: int, offered: dict[int, UUID]
+    async def claim_waiting(
+        self, most: int, *, retries: int | None = None, max_bytes: int | None = None
     ) -> list[ClaimedTask]:
+        """Claim parked tasks that are due and tasks whose worker died, from what PostgreSQL holds.
+
+        At most `most` tasks, `retries` parked ones among them (None: any number), with texts of up to
+        `max_bytes` (sealed) together; one task always fits.
+        """
+        await self._ensure_lease()
+        won: list[ClaimedTask] = []
+        after: tuple[Any, int] = _START
+        budget = _MAX_BYTES if max_bytes is None else max_bytes
+        for _ in range(_MOST_PAGES):
+            room = most - len(won)
+            page = _Page(after, room, room if retries is None else min(retries - len(won), room), budget)
+            found = await transact(self._pool, partial(self._claim_page, page, {}))
+            won.extend(found.won)
+            if found.last is None or len(won) >= most or found.won:
+                break
+            after = found.last
+        return won
+
+    async def _claim_page(self, page: _Page, offered: dict[int, UUID], connection: Connection) -> _Found:
         if offered:
             # A second run: the first one's commit may have gone through, and only its reply was lost.
             names = ("task_ids", "attempt_ids")
             rows = await self._all(connection, "waiting_recover", columns(list(offered.items()), names))
             if rows:
-                return await self._opened(connection, rows)
-        found = await self._all(
-            connection, "waiting_candidates", {"version_id": self._version_id, "most": most}
-        )
+                return _Found(await self._opened(connection, rows), None)
+        candidates = await self._all(
+            connection, "waiting_candidates",
+            {"version_id": self._version_id, "most": page.most, "most_parked": max(page.most_parked, 0),
+             "after_due": page.after[0], "after_task": page.after[1], "bytes": page.max_bytes},
+        )  # fmt: skip
         offered.clear()
-        offered.update((task_id, uuid4()) for (task_id,) in found[:most])
+        offered.update((task_id, uuid4()) for task_id, _, _ in candidates)
         if not offered:
-            return []
+            return _Found([], None)
+        if to_end := sorted({lease for _, _, lease in candidates if lease is not None}):
+            await connection.execute(self._sql["end_leases"], {"lease_ids": to_end})
         terms = {"task_ids": list(offered), "attempt_ids": list(offered.values())}
         rows = await self._all(connection, "claim_waiting", self._lease_terms() | terms)
+        parked = [(due, task_id) for task_id, due, _ in candidates if due is not None]
+        last = max(parked) if parked and len(candidates) >= page.most else None
         if not rows:
-            return []
+            return _Found([], last)
         won = await self._opened(connection, rows)
         await self._book(connection, won)
-        return won
+        return _Found(won, last)
 
     async def _opened(self, connection: Connection, rows: list[tuple[Any, ...]]) -> list[ClaimedTask]:
         """Claimed tasks with their texts out of the vault."""
@@ -291,12 +330,59 @@ class ClaimStore:
         )
         return rows[0][0], rows[0][1]
 
+    async def release(self) -> None:
+        """End the worker's lease: a run that is over holds nothing."""
+        if self._owner.lease_id is not None:
+            terms = {"lease_id": self._owner.lease_id}
+            await transact(self._pool, lambda c: c.execute(self._sql["release_lease"], terms))
+
+    async def _ensure_lease(self) -> None:
+        """Outside of any claim: a claim that is rolled back must not take the lease along."""
+        if self._owner.lease_id is None:
+            terms = {"actor": self._owner.owner, "lease_seconds": self._lease_seconds}
+            rows = await transact(self._pool, lambda c: self._all(c, "start_lease", terms))
+            self._owner.lease_id = rows[0][0]
+
     def _lease_terms(self) -> dict[str, Any]:
-        return {"version_id": self._version_id, "actor": self._actor, "lease_seconds": self._lease}
+        return {
+            "version_id": self._version_id, "actor": self._owner.owner, "lease_id": self._owner.lease_id,
+            "lease_seconds": self._lease_seconds,
+        }  # fmt: skip
 
     async def _all(self, connection: Connection, name: str, parameters: Any) -> list[tuple[Any, ...]]:
         cursor = await connection.execute(self._sql[name], parameters)
         return await cursor.fetchall()
+
+
+def _verdict(
+    record: InputRecord,
+    attempts: dict[InputKey, UUID],
+    input_hash: bytes | None,
+    found: tuple[str | None, bool | None, float, UUID | None],
+) -> NotWon | None:
+    """In the order of SPEC 4: erased, conflict, settled, in progress."""
+    state, claimable, wait, attempt = found
+    if state == "erased":
+        return NotWon(record, Verdict.ERASED)
+    if input_hash is not None and input_hash != record.sha256:
+        return NotWon(record, Verdict.CONFLICT)
+    if attempt is not None and attempt == attempts[record.key]:
+        return NotWon(record, Verdict.WON)
+    if state is None or claimable:
+        return None
+    if state == "processing":
+        return NotWon(record, Verdict.IN_PROGRESS, wait)
+    return NotWon(record, Verdict.SETTLED)
+
+
+def _attributes(record: InputRecord) -> str | None:
+    """What is known of a record beside its text, as a JSON object; None where that is nothing."""
+    attributes = record.attributes
+    if attributes is NO_ATTRIBUTES and record.document_ref is None:
+        return None
+    named = {name: getattr(attributes, name) for name in _ATTRIBUTES} | {"document_ref": record.document_ref}
+    given = {name: value for name, value in named.items() if value is not None}
+    return json.dumps(given) if given else None
 
 
 def _claims(batch: dict[InputKey, Offer], won: dict[InputKey, ClaimedTask], not_won: list[NotWon]) -> Claims:

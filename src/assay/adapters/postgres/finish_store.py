@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -16,8 +15,7 @@ from assay.adapters.postgres.session import Connection, Pool, columns, transact
 from assay.domain.lifecycle import TaskState
 from assay.domain.work import CallRecord, ClaimedTask, Finish, Finished, FinishOutcome, unstorable
 from assay.ports import Probe
-
-log: Final = logging.getLogger("assay.worker")
+from assay.telemetry import tell
 
 # The class of the advisory locks that finish shares and freeze takes alone, one lock per version.
 RELEASE_LOCKS: Final = 0x41535359
@@ -47,14 +45,14 @@ class FinishStore:
         """
         try:
             return await transact(self._pool, lambda c: self._finish(c, finishes))
-        except psycopg.DataError:
+        except psycopg.DataError as error:
             if len(finishes) > 1:
                 middle = len(finishes) // 2
                 return await self.finish(finishes[:middle]) | await self.finish(finishes[middle:])
             (finish,) = finishes
             if finish.label is None:
                 raise
-            log.error("unexpected_parse_error: an unstorable label; task %s", finish.task.task_id)
+            tell("label_unstorable", error=error, task_id=finish.task.task_id)
             return await self.finish([unstorable(finish)])
 
     async def _finish(self, connection: Connection, finishes: Sequence[Finish]) -> dict[UUID, Finished]:
@@ -62,47 +60,30 @@ class FinishStore:
             self._sql["finish_lock_versions"],
             {"lock_class": RELEASE_LOCKS, "version_ids": [self._version_id]},
         )
-        rows = await self._all(connection, "finish_tasks", self._task_columns(finishes))
-        states = {attempt_id: TaskState(state) for attempt_id, state in rows}
-        done = [finish for finish in finishes if finish.task.attempt_id in states]
-        missed = [finish for finish in finishes if finish.task.attempt_id not in states]
-        await self._write_outputs(connection, done)
-        await self._record_calls(connection, done)
-        await self._write_destinations(connection, done, states)
-        answers = {
-            finish.task.attempt_id: Finished(FinishOutcome.DONE, states[finish.task.attempt_id])
-            for finish in done
-        }
-        if missed:
+        # Rows are locked in the order of the offer, so the offer is in key order.
+        ordered = sorted(finishes, key=lambda f: f.task.identity)
+        rows = await self._all(connection, "finish_tasks", self._offer(ordered))
+        states = {attempt_id: TaskState(state) for attempt_id, state, _ in rows}
+        done = [finish for finish in ordered if finish.task.attempt_id in states]
+        serving = sum(serves for _, _, serves in rows)
+        await self._write_destinations(connection, done, states, serving)
+        answers = {attempt: Finished(FinishOutcome.DONE, state) for attempt, state in states.items()}
+        if len(done) < len(finishes):
+            missed = [finish for finish in ordered if finish.task.attempt_id not in states]
             answers |= await self._explain_missed(connection, missed)
         self._probe("in_finish")
         return answers
 
-    def _task_columns(self, finishes: Sequence[Finish]) -> dict[str, Any]:
-        rows = [
-            (f.task.task_id, f.task.attempt_id, f.state.value, f.move.value, f.reason, f.error_code,
-             f.review_reason, f.passes.first_code, f.delay_seconds, f.uses_attempt)
-            for f in finishes
-        ]  # fmt: skip
-        names = ("task_ids", "attempt_ids", "states", "moves", "reasons", "error_codes", "review_reasons",
-                 "first_pass_codes", "delays", "uses_attempt")  # fmt: skip
-        return columns(rows, names) | {"actor": self._actor}
-
-    async def _write_outputs(self, connection: Connection, done: Sequence[Finish]) -> None:
-        rows = [_output_row(finish) for finish in done if finish.state is not TaskState.RETRY_SCHEDULED]
-        names = ("task_ids", "attempt_ids", "text_refs", "accept_ats", "first_pass_codes",
-                 "second_pass_codes", "plain", "sealed", "confidences", "strata", "stratum_probabilities",
-                 "stratum_selected")  # fmt: skip
-        if rows:
-            await connection.execute(self._sql["finish_outputs"], columns(rows, names))
-
-    async def _record_calls(self, connection: Connection, done: Sequence[Finish]) -> None:
-        rows = [row for f in done for row in call_rows(f.task, self._version_id, f.passes.calls)]
-        if rows:
-            await connection.execute(self._sql["record_calls"], columns(rows, CALL_COLUMNS))
+    def _offer(self, finishes: Sequence[Finish]) -> dict[str, Any]:
+        calls = [row for f in finishes for row in call_rows(f.task, self._version_id, f.passes.calls)]
+        return (
+            columns([_finish_row(finish) for finish in finishes], _FINISH_COLUMNS)
+            | columns(calls, tuple(f"call_{name}" for name in CALL_COLUMNS))
+            | {"actor": self._actor}
+        )
 
     async def _write_destinations(
-        self, connection: Connection, done: Sequence[Finish], states: dict[UUID, TaskState]
+        self, connection: Connection, done: Sequence[Finish], states: dict[UUID, TaskState], serving: int
     ) -> None:
         dead = [f for f in done if states[f.task.attempt_id] is TaskState.QUARANTINED]
         if dead:
@@ -113,8 +94,8 @@ class FinishStore:
         settled = [f for f in done if states[f.task.attempt_id] is not TaskState.RETRY_SCHEDULED]
         if not settled:
             return
-        task_ids = [f.task.task_id for f in settled]
         if any(f.task.tries > 1 for f in settled):
+            task_ids = [f.task.task_id for f in settled]
             await connection.execute(self._sql["finish_unparked"], {"task_ids": task_ids})
         for_people = [
             f.task.task_id
@@ -125,9 +106,7 @@ class FinishStore:
         ]
         if for_people:
             await connection.execute(self._sql["finish_reviews"], {"task_ids": for_people})
-        serving = await self._all(connection, "finish_results", {"task_ids": task_ids})
-        await connection.execute(self._sql["finish_events"], {"task_ids": task_ids})
-        if len(serving) < len(settled) or any(f.task.input_version > 1 for f in settled):
+        if serving < len(settled) or any(f.task.input_version > 1 for f in settled):
             await self._supersede(connection, sorted({f.task.record_id for f in settled}))
 
     async def _supersede(self, connection: Connection, record_ids: list[str]) -> None:
@@ -191,17 +170,23 @@ class FinishStore:
     async def _note_first_pass(
         self, connection: Connection, notes: Sequence[tuple[ClaimedTask, str, CallRecord]]
     ) -> set[UUID]:
+        ordered = sorted(notes, key=lambda note: note[0].identity)
         keys = columns(
-            [(task.task_id, task.attempt_id, code) for task, code, _ in notes],
+            [(task.task_id, task.attempt_id, code) for task, code, _ in ordered],
             ("task_ids", "attempt_ids", "codes"),
         )
-        ours = {attempt_id for (attempt_id,) in await self._all(connection, "note_first_pass", keys)}
-        kept = [row for task, _, call in notes if task.attempt_id in ours
-                for row in call_rows(task, self._version_id, (call,))]  # fmt: skip
+        rows = await self._all(connection, "note_first_pass", keys)
+        ours = {attempt_id for attempt_id, _ in rows}
+        known = {attempt_id for attempt_id, known in rows if known}
+        late: list[tuple[Any, ...]] = []
+        kept: list[tuple[Any, ...]] = []
+        for task, _, call in ordered:
+            if task.attempt_id not in ours:
+                late.extend(call_rows(task, self._version_id, (call,), lease_lost=True))
+            elif task.attempt_id not in known:
+                kept.extend(call_rows(task, self._version_id, (call,)))
         if kept:
             await connection.execute(self._sql["record_calls"], columns(kept, CALL_COLUMNS))
-        late = [row for task, _, call in notes if task.attempt_id not in ours
-                for row in call_rows(task, self._version_id, (call,), lease_lost=True)]  # fmt: skip
         await self._record_late(connection, late)
         return ours
 
@@ -210,14 +195,23 @@ class FinishStore:
         return await cursor.fetchall()
 
 
-_NO_LABEL: Final = (None, None, None, None, None, False)
+_NO_LABEL: Final = (None, None, None, None, None, None)
+_FINISH_COLUMNS: Final = (
+    "task_ids", "attempt_ids", "text_refs", "states", "moves", "reasons", "error_codes", "review_reasons",
+    "first_pass_codes", "second_pass_codes", "delays", "uses_attempt", "accept_ats", "plain", "sealed",
+    "confidences", "strata", "stratum_probabilities", "stratum_selected",
+)  # fmt: skip
 
 
-def _output_row(finish: Finish) -> tuple[Any, ...]:
-    label = finish.label
+def _finish_row(finish: Finish) -> tuple[Any, ...]:
+    """One finish in the order of _FINISH_COLUMNS."""
+    task, passes, label = finish.task, finish.passes, finish.label
     shown = _NO_LABEL if label is None else (
         label.plain_json, label.sealed, label.confidence, label.stratum, label.stratum_probability,
         label.stratum_selected,
     )  # fmt: skip
-    return (finish.task.task_id, finish.task.attempt_id, finish.task.text_ref, finish.accept_at,
-            finish.passes.first_code, finish.passes.second_code, *shown)  # fmt: skip
+    return (
+        task.task_id, task.attempt_id, task.text_ref, finish.state.value, finish.move.value, finish.reason,
+        finish.error_code, finish.review_reason, passes.first_code, passes.second_code, finish.delay_seconds,
+        finish.uses_attempt, finish.accept_at, *shown,
+    )  # fmt: skip

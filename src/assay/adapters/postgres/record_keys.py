@@ -41,18 +41,10 @@ class RecordKeys:
             for subject, kek_id, wrapped in await cursor.fetchall()
         }
 
-    async def of_texts(
-        self,
-        connection: Connection,
-        text_refs: Sequence[int],
-        wrapped: Sequence[bytes],
-        keys: Sequence[bytes],
-    ) -> dict[int, bytes]:
-        """Data keys by text_ref. `wrapped`/`keys` are pairs we made ourselves and need not unwrap."""
-        known = dict(zip(wrapped, keys, strict=True))
+    async def of_texts(self, connection: Connection, text_refs: Sequence[int]) -> dict[int, bytes]:
+        """Data keys by text_ref; what cannot be unwrapped is missing."""
         cursor = await connection.execute(self._sql["claim_keys"], {"text_refs": list(text_refs)})
-        rows = await cursor.fetchall()
-        return await self._unwrap(connection, rows, known)
+        return await self._unwrap(connection, await cursor.fetchall())
 
     async def read_texts(
         self, connection: Connection, text_refs: Sequence[int]
@@ -60,19 +52,15 @@ class RecordKeys:
         """Data key and sealed text by text_ref; what cannot be unwrapped is missing."""
         cursor = await connection.execute(self._sql["read_texts"], {"text_refs": list(text_refs)})
         rows = await cursor.fetchall()
-        keys = await self._unwrap(connection, [row[:4] for row in rows], {})
+        keys = await self._unwrap(connection, [row[:4] for row in rows])
         return {row[0]: (keys[row[0]], row[4]) for row in rows if row[0] in keys}
 
-    async def _unwrap(
-        self, connection: Connection, rows: Sequence[tuple[Any, ...]], known: dict[bytes, bytes]
-    ) -> dict[int, bytes]:
-        strangers = sorted({row[1] for row in rows if row[1] is not None and row[3] not in known})
-        subject_keys = await self._subjects(connection, strangers) if strangers else {}
+    async def _unwrap(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> dict[int, bytes]:
+        subjects = sorted({row[1] for row in rows if row[1] is not None})
+        subject_keys = await self._subjects(connection, subjects) if subjects else {}
         unwrapped = {}
         for text_ref, subject, kek_id, wrapped in rows:
-            if (ours := known.get(wrapped)) is not None:
-                unwrapped[text_ref] = ours
-            elif subject is None or subject in subject_keys:
+            if subject is None or subject in subject_keys:
                 # What does not unwrap is left out: it concerns this record, not the others.
                 with contextlib.suppress(Unreadable):
                     subject_key = None if subject is None else subject_keys[subject]

@@ -10,44 +10,69 @@ from uuid import UUID
 import psycopg
 from psycopg.rows import tuple_row
 
+from assay.adapters.postgres.owner_lease import OwnerLease
 from assay.adapters.postgres.queries import queries
 from assay.adapters.postgres.session import columns, hang_up
 
 
 class RenewalStore:
-    """Connects when first needed and again after a failure."""
+    """Renews one worker's lease. Connects when first needed and again after a failure."""
 
-    def __init__(self, url: str, *, lease_seconds: float) -> None:
+    def __init__(self, url: str, *, lease: OwnerLease, lease_seconds: float) -> None:
         self._url = url
+        self._owner = lease
         self._lease = lease_seconds
-        self._sql = queries("claim")["renew"]
+        self._sql = queries("claim")
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
 
     def renew(self, leases: Sequence[tuple[int, UUID]]) -> set[UUID]:
-        """Extend leases; the attempts that are still ours come back.
+        """Extend the lease of all that is held; the attempts that are still ours come back.
 
-        Raises `ConnectionError` when the database did not answer in time; call again.
+        One row is written, however many there are. Where somebody has ended the lease, every task is looked
+        at: those that nobody took over go on under a new one. Raises `ConnectionError` when the database did
+        not answer in time; call again.
         """
-        parameters = columns(list(leases), ("task_ids", "attempt_ids")) | {"lease_seconds": self._lease}
         try:
             if self._connection is None:
                 self._connection = self._connect()
-            rows = self._execute(self._connection, parameters)
+            return self._bounded(self._connection, leases)
         except psycopg.Error as error:
             self.close()
             raise ConnectionError(type(error).__name__) from None
-        return {attempt_id for _, attempt_id in rows}
 
-    def _execute(
-        self, connection: psycopg.Connection[tuple[Any, ...]], parameters: dict[str, Any]
-    ) -> list[tuple[Any, ...]]:
+    def _bounded(
+        self, connection: psycopg.Connection[tuple[Any, ...]], leases: Sequence[tuple[int, UUID]]
+    ) -> set[UUID]:
         # The server's time limit does not help when its answer is swallowed on the way.
         timer = threading.Timer(self._limit, hang_up, (connection,))
         timer.start()
         try:
-            return connection.execute(self._sql, parameters).fetchall()
+            terms = {"lease_id": self._owner.lease_id, "lease_seconds": self._lease}
+            if connection.execute(self._sql["renew_lease"], terms).fetchone() is not None:
+                return {attempt_id for _, attempt_id in leases}
+            return self._adopt(connection, leases)
         finally:
             timer.cancel()
+
+    def _adopt(
+        self, connection: psycopg.Connection[tuple[Any, ...]], leases: Sequence[tuple[int, UUID]]
+    ) -> set[UUID]:
+        terms: dict[str, Any] = {"actor": self._owner.owner, "lease_seconds": self._lease}
+        with connection.transaction():
+            started = connection.execute(self._sql["start_lease"], terms).fetchone()
+            if started is None:
+                raise psycopg.DataError("no lease was started")
+            terms["lease_id"] = started[0]
+            held = columns(list(leases), ("task_ids", "attempt_ids"))
+            rows = connection.execute(self._sql["adopt_tasks"], held | terms).fetchall()
+            by_version: dict[int, list[int]] = {}
+            for task_id, _, version_id in rows:
+                by_version.setdefault(version_id, []).append(task_id)
+            for version_id, task_ids in by_version.items():
+                batch = terms | {"version_id": version_id, "task_ids": task_ids}
+                connection.execute(self._sql["claim_batch"], batch)
+        self._owner.lease_id = started[0]
+        return {attempt_id for _, attempt_id, _ in rows}
 
     @property
     def _limit(self) -> float:

@@ -12,11 +12,18 @@ from typing import Final
 from assay.adapters.postgres.migrate import migrations
 
 _TRIGGER: Final = re.compile(
-    r"CREATE TRIGGER (\w+)\s.*?\sON assay\.(\w+)\b.*?EXECUTE FUNCTION assay\.(\w+)\(\)", re.DOTALL
+    r"CREATE TRIGGER (\w+)\s.*?\sON assay(?:_vault)?\.(\w+)\b.*?EXECUTE FUNCTION assay(?:_vault)?\.(\w+)\(\)",
+    re.DOTALL,
 )
-_FUNCTION: Final = re.compile(r"CREATE (?:OR REPLACE )?FUNCTION assay\.(\w+)\(.*?AS \$\$(.*?)\$\$", re.DOTALL)
+_FUNCTION: Final = re.compile(
+    r"CREATE (?:OR REPLACE )?FUNCTION assay(?:_vault)?\.(\w+)\(.*?AS \$\$(.*?)\$\$", re.DOTALL
+)
 
 _CONSTRAINTS: Final[dict[str, tuple[str, ...]]] = {
+    "assay.account_events": (
+        "account_events_account_fkey", "account_events_kind_check", "account_events_pkey",
+        "closed_since_it_opened",
+    ),
     "assay.annotation_outputs": (
         "annotation_outputs_pkey", "annotation_outputs_stratum_probability_check",
     ),
@@ -24,13 +31,20 @@ _CONSTRAINTS: Final[dict[str, tuple[str, ...]]] = {
         "annotation_tasks_attempts_check", "annotation_tasks_pkey",
         "annotation_tasks_quality_probability_check", "annotation_tasks_take_overs_check",
         "annotation_tasks_record_id_input_version_version_id_key", "code_while_quarantined",
-        "due_while_parked", "lease_while_processing", "reason_while_in_review",
+        "due_while_parked", "lease_id_while_processing", "lease_while_processing",
+        "reason_while_in_review",
+    ),
+    "assay.budget_changes": ("budget_changes_kind_check", "budget_changes_pkey"),
+    "assay.budgets": (
+        "budgets_cap_check", "budgets_currency_check", "budgets_kind_check", "budgets_name_check",
+        "budgets_pkey",
     ),
     "assay.calls": ("calls_outcome_check", "calls_pass_number_check", "calls_pkey"),
     "assay.claim_batches": ("claim_batches_pkey",),
     "assay.dead_letters": ("dead_letters_one_open", "dead_letters_pkey", "dead_letters_state_check"),
     "assay.inputs": (
-        "inputs_input_sha256_check", "inputs_input_version_check", "inputs_pkey", "inputs_record_id_check",
+        "inputs_document_ref_check", "inputs_input_sha256_check", "inputs_input_version_check", "inputs_pkey",
+        "inputs_record_id_check",
     ),
     "assay.instance": (
         "instance_clock_scale_check", "instance_kind_check", "instance_only_row_check", "instance_pkey",
@@ -39,6 +53,7 @@ _CONSTRAINTS: Final[dict[str, tuple[str, ...]]] = {
         "isolated_records_error_code_check", "isolated_records_pkey",
         "isolated_records_source_id_partition_no_source_offset_key", "isolated_records_state_check",
     ),
+    "assay.leases": ("leases_check", "leases_pkey"),
     "assay.legal_moves": ("legal_moves_from_state_move_to_state_key",),
     "assay.outbox_events": (
         "outbox_events_aggregate_kind_check", "outbox_events_kind_check", "outbox_events_pkey",
@@ -61,9 +76,40 @@ _CONSTRAINTS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "assay.source_duplicates": ("source_duplicates_pkey",),
     "assay.sources": (
-        "sources_kind_name_fingerprint_mapping_key", "sources_pkey", "sources_total_check",
+        "sources_kind_name_fingerprint_mapping_key", "sources_pkey", "sources_size_bytes_check",
+        "sources_total_check",
     ),
-    "assay.task_history": ("task_history_pkey",),
+    "assay.spend": ("spend_pkey", "spend_stripe_check"),
+    "assay.spend_reservations": (
+        "reservation_ends_later", "spend_reservations_amount_check", "spend_reservations_pkey",
+    ),
+    "assay.vendor_accounts": (
+        "cut_as_often_as_noted", "due_while_open", "limits_as_their_source_says", "open_while_not_closed",
+        "probed_while_half_open", "vendor_accounts_account_check", "vendor_accounts_answered_check",
+        "vendor_accounts_breaker_state_check", "vendor_accounts_failed_per_minute_check",
+        "vendor_accounts_limits_source_check", "vendor_accounts_open_streak_check",
+        "vendor_accounts_permitted_per_minute_check", "vendor_accounts_pkey",
+        "vendor_accounts_requests_per_minute_check", "vendor_accounts_times_opened_check",
+        "vendor_accounts_tokens_per_minute_check",
+    ),
+    "assay.version_approvals": (
+        "approval_is_revoked_by_somebody", "approval_names_its_model", "version_approvals_kind_check",
+        "version_approvals_pkey", "version_approvals_reason_check", "version_approvals_version_id_fkey",
+    ),
+    "assay.version_events": (
+        "version_events_kind_check", "version_events_pkey", "version_events_version_id_fkey",
+    ),
+    "assay.version_models": (
+        "version_models_model_check", "version_models_one_baseline", "version_models_pkey",
+        "version_models_version_id_fkey",
+    ),
+    "assay.version_stops": (
+        "stop_is_cleared_by_somebody", "version_stops_code_check", "version_stops_one_open",
+        "version_stops_pkey", "version_stops_version_id_fkey",
+    ),
+    "assay_vault.keys": (
+        "keys_check", "keys_kek_id_check", "keys_one_current", "keys_pkey", "keys_state_check",
+    ),
     "assay_vault.labels": ("labels_pkey",),
     "assay_vault.raws": ("raws_pkey",),
     "assay_vault.subject_keys": ("subject_keys_pkey",),

@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
@@ -146,7 +146,12 @@ async def _try(pool: Pool, work: Callable[[Connection], Awaitable[T]]) -> T:
         await pool.putconn(connection)
 
 
-def columns(rows: list[tuple[Any, ...]], names: tuple[str, ...]) -> dict[str, list[Any]]:
-    """Turn rows into one list per name: array parameters for `unnest`."""
-    turned = list(zip(*rows, strict=True)) if rows else [()] * len(names)
-    return {name: list(values) for name, values in zip(names, turned, strict=True)}
+def columns(rows: Sequence[tuple[Any, ...]], names: tuple[str, ...]) -> dict[str, list[Any] | None]:
+    """Turn rows into one list per name: array parameters for `unnest`.
+
+    A column without any value goes as NULL, which `unnest` fills up: nothing to encode, nothing to send.
+    """
+    if not rows:
+        return {name: [] for name in names}
+    turned = zip(names, zip(*rows, strict=True), strict=True)
+    return {name: list(values) if any(v is not None for v in values) else None for name, values in turned}

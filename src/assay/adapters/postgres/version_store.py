@@ -1,4 +1,4 @@
-"""Pipeline versions: registration, look-up, and the freeze."""
+"""Pipeline versions: registration and look-up."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 import psycopg
 from psycopg.rows import tuple_row
 
-from assay.adapters.postgres.finish_store import RELEASE_LOCKS
 from assay.adapters.postgres.queries import queries
+from assay.adapters.postgres.version_acts import VersionActs
 from assay.domain.failures import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True)
 class VersionRow:
-    """A registered pipeline version as people list it."""
+    """A registered pipeline version as people list it; `stopped` is the code of the stop that holds it."""
 
     version_id: int
     name: str
@@ -30,6 +30,7 @@ class VersionRow:
     model: str | None
     stage: str
     frozen: bool
+    stopped: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +50,9 @@ class VersionStore:
     def __init__(self, url: str) -> None:
         self._url = url
         self._sql = queries("versions")
-        self._freeze_sql = queries("finish")
 
     def _connect(self) -> psycopg.Connection[tuple[Any, ...]]:
         return psycopg.connect(self._url, row_factory=tuple_row)
-
-    def other_vault_key(self, kek_id: str) -> str | None:
-        """The id of another key-encryption key that the database was written with; None where it fits."""
-        with self._connect() as connection:
-            found = connection.execute(self._sql["other_vault_key"], {"kek_id": kek_id}).fetchone()
-        return None if found is None else str(found[0])
 
     def register(
         self,
@@ -145,28 +139,9 @@ class VersionStore:
         return {label or digest[:12]: count for digest, label, count in rows}
 
     def freeze(self, version_id: int, *, reason: str, actor: str) -> bool:
-        """Stop promotion: once this returns, no task of the version becomes auto_candidate.
+        """See `VersionActs.freeze`."""
+        return VersionActs(self._url).freeze(version_id, reason=reason, actor=actor)
 
-        Waits for finishes that hold the version's shared lock; returns False when it was frozen already.
-        """
-        with self._connect() as connection:
-            self._lock(connection, version_id)
-            row = connection.execute(
-                self._freeze_sql["freeze_version"],
-                {"version_id": version_id, "reason": reason, "actor": actor},
-            ).fetchone()
-        return row is not None
-
-    def unfreeze(self, version_id: int) -> bool:
-        """Allow promotion again; returns False when it was not frozen."""
-        with self._connect() as connection:
-            self._lock(connection, version_id)
-            row = connection.execute(
-                self._freeze_sql["unfreeze_version"], {"version_id": version_id}
-            ).fetchone()
-        return row is not None
-
-    def _lock(self, connection: psycopg.Connection[tuple[Any, ...]], version_id: int) -> None:
-        connection.execute(
-            self._freeze_sql["freeze_lock_version"], {"lock_class": RELEASE_LOCKS, "version_id": version_id}
-        )
+    def unfreeze(self, version_id: int, *, reason: str = "", actor: str = "unknown") -> bool:
+        """See `VersionActs.unfreeze`."""
+        return VersionActs(self._url).unfreeze(version_id, reason=reason, actor=actor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from typing import Final
 
 MAX_LABEL_CHARS: Final = 256
@@ -51,3 +52,9 @@ def count_field(value: object) -> int | None:
     if type(value) is int and 0 <= value <= _MAX_COUNT:
         return value
     return None
+
+
+def detail(usage: Mapping[str, object], group: str, name: str) -> int | None:
+    """A number of tokens in a group of a usage object, else None."""
+    details = usage.get(group)
+    return count_field(details.get(name)) if isinstance(details, Mapping) else None

@@ -1,27 +1,49 @@
-"""From a model spec in a pipeline file to the adapter: `openai:NAME`, `recorded:FILE#COLUMN`."""
+"""From a model spec in a pipeline file to the adapter: `openai:NAME`, `recorded:FILE#COLUMN` and others."""
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from pydantic import SecretStr
-from yarl import URL
 
-from assay.adapters.providers.openai_chat import OPENAI_BASE_URL, OpenAIChatModel, chat_url, check_parameters
+from assay.adapters.providers import anthropic_messages, openai_chat, openai_responses
+from assay.adapters.providers.anthropic_messages import (
+    ANTHROPIC_BASE_URL,
+    DEFAULT_ANSWER_BYTES,
+    AnthropicModel,
+)
+from assay.adapters.providers.http_model import check_parameters
+from assay.adapters.providers.keys import MODEL_KEY, resolve_key
+from assay.adapters.providers.openai_chat import OPENAI_BASE_URL, OpenAIChatModel
+from assay.adapters.providers.openai_responses import OpenAIResponsesModel
 from assay.adapters.providers.prices import Price
 from assay.adapters.providers.recorded import RecordedModel, parse_recorded
 from assay.adapters.providers.transport import Deadlines
 from assay.domain.failures import ConfigurationError
 from assay.ports import ModelPort
 
-MODEL_KEY: Final = "ASSAY_MODEL_API_KEY"
-OPENAI_KEY: Final = "OPENAI_API_KEY"
-SPEC_FORMS: Final = ("openai:NAME", "recorded:FILE#COLUMN")
+SPEC_FORMS: Final = (
+    "openai:NAME",
+    "openai-responses:NAME",
+    "anthropic:NAME",
+    "pydantic-ai:PROVIDER:NAME",
+    "recorded:FILE#COLUMN",
+)
 
-_OPENAI_HOST: Final = "api.openai.com"
+_BASE_URLS: Final = {
+    "openai": OPENAI_BASE_URL,
+    "openai-responses": OPENAI_BASE_URL,
+    "anthropic": ANTHROPIC_BASE_URL,
+}
+_RESERVED: Final = {
+    "openai": openai_chat.RESERVED_PARAMETERS,
+    "openai-responses": openai_responses.RESERVED_PARAMETERS,
+    "anthropic": anthropic_messages.RESERVED_PARAMETERS,
+}
 
 
 def make_model(
@@ -37,12 +59,14 @@ def make_model(
     deadlines: Deadlines | None = None,
     trust_env: bool = False,
     environment: Mapping[str, str] | None = None,
+    answer_bytes: int = DEFAULT_ANSWER_BYTES,
 ) -> ModelPort:
     """The adapter for a model spec. Raises `ConfigurationError`, which says what to do.
 
     `base_dir` is where relative files are looked for: the folder of the pipeline file. `parameters` are
     checked here and sent with each request. `label_field` is the contract's label, `only_field` whether it
-    is the only field that the contract requires. `environment` holds the API key (default: the process's).
+    is the only field that the contract requires, `answer_bytes` its limit for an answer. `environment` holds
+    the API key (default: the process's).
     """
     kind, colon, name = spec.partition(":")
     if colon and name and kind == "recorded":
@@ -53,13 +77,28 @@ def make_model(
             id_column=recorded.id_column,
             label_field=label_field if only_field else None,
         )
-    if colon and name and kind == "openai":
-        address = base_url if base_url is not None else OPENAI_BASE_URL
-        check_parameters(parameters or {})
-        return OpenAIChatModel(
+    keys = os.environ if environment is None else environment
+    if colon and name and kind in _RESERVED:
+        check_parameters(parameters or {}, _RESERVED[kind])
+        address = base_url if base_url is not None else _BASE_URLS[kind]
+        api_key = resolve_key(address, keys)
+        if kind == "anthropic":
+            return AnthropicModel(
+                name, base_url=address, api_key=api_key, deadlines=deadlines, price=price,
+                trust_env=trust_env, structured_output=structured_output, answer_bytes=answer_bytes,
+            )  # fmt: skip
+        make = OpenAIChatModel if kind == "openai" else OpenAIResponsesModel
+        return make(
+            name, base_url=address, api_key=api_key, deadlines=deadlines, price=price, trust_env=trust_env,
+            structured_output=structured_output,
+        )  # fmt: skip
+    if colon and kind == "pydantic-ai" and all(name.partition(":")):
+        own_key = keys.get(MODEL_KEY)
+        return _pydantic_ai()(
             name,
-            base_url=address,
-            api_key=resolve_key(address, os.environ if environment is None else environment),
+            base_url=base_url,
+            api_key=SecretStr(own_key) if own_key else None,
+            parameters=parameters or {},
             deadlines=deadlines,
             structured_output=structured_output,
             price=price,
@@ -70,23 +109,28 @@ def make_model(
     )
 
 
-def resolve_key(base_url: str, environment: Mapping[str, str]) -> SecretStr | None:
-    """The API key for a base URL; None where a server of one's own needs none.
-
-    ASSAY_MODEL_API_KEY goes to whatever server the pipeline names. OPENAI_API_KEY goes to OpenAI alone,
-    never to another base URL. Raises `ConfigurationError` where OpenAI is named and no key is set.
-    """
-    key = environment.get(MODEL_KEY)
-    if _is_openai(chat_url(base_url)):
-        key = key or environment.get(OPENAI_KEY)
-        if not key:
-            raise ConfigurationError(
-                f"No API key for {_OPENAI_HOST}: set {OPENAI_KEY} (or {MODEL_KEY}),"
-                " or give the model a base URL of your own."
-            )
-    return SecretStr(key) if key else None
+class _MakePydanticAI(Protocol):
+    def __call__(
+        self,
+        spec: str,
+        *,
+        base_url: str | None,
+        api_key: SecretStr | None,
+        parameters: Mapping[str, object],
+        deadlines: Deadlines | None,
+        structured_output: bool,
+        price: Price | None,
+        trust_env: bool,
+    ) -> ModelPort: ...
 
 
-def _is_openai(url: URL) -> bool:
-    host = url.host or ""
-    return host == _OPENAI_HOST or host.endswith(f".{_OPENAI_HOST}")
+def _pydantic_ai() -> _MakePydanticAI:
+    """The maker of models that pydantic-ai calls: it is imported when a pipeline asks for it."""
+    try:
+        module = importlib.import_module("assay.adapters.providers.pydantic_ai_making")
+    except ImportError as error:
+        raise ConfigurationError(
+            "Models of pydantic-ai need the extra `providers`: pip install 'assay[providers]'."
+        ) from error
+    make: _MakePydanticAI = module.make_pydantic_ai_model
+    return make

@@ -31,7 +31,12 @@ def retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float | No
     until = _date(value)
     if until is None:
         return None
-    return _clamp((until - (_date(headers.get("date")) or now)).total_seconds())
+    return _clamp((until - (reply_date(headers) or now)).total_seconds())
+
+
+def reply_date(headers: Mapping[str, str]) -> datetime | None:
+    """The moment at which the vendor says it answered (`Date`), None where it does not say."""
+    return _date(headers.get("date"))
 
 
 def _clamp(seconds: float) -> float:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Final
 
 import aiohttp
 from yarl import URL
 
 from assay.adapters.providers.loopback import is_loopback, only_loopback
+from assay.adapters.providers.rate_limit_headers import read_rate_limits
 from assay.domain.failures import (
     ConfigurationProviderError,
     ProviderError,
@@ -137,7 +139,7 @@ class HttpTransport:
         try:
             exchange.status = response.status
             exchange.headers = response.headers
-            exchange.request_id = _request_id(response.headers)
+            exchange.request_id = request_id_of(response.headers)
             while chunk := await response.content.readany():
                 exchange.received += chunk
                 if len(exchange.received) > self._max_response_bytes:
@@ -170,7 +172,8 @@ class _TooLargeError(aiohttp.ClientError):
     """The reply is over the size bound."""
 
 
-def _request_id(headers: Mapping[str, str]) -> str | None:
+def request_id_of(headers: Mapping[str, str]) -> str | None:
+    """The vendor's id of the exchange, from whichever header holds it."""
     for name in _REQUEST_ID_HEADERS:
         value = headers.get(name)
         if value and len(value) <= MAX_REQUEST_ID_CHARS and value.isprintable():
@@ -182,19 +185,19 @@ def _failure(error: Exception, exchange: _Exchange) -> ProviderError:
     """The typed error for an exchange that brought no usable status."""
     # A connection that was never made cannot have cost anything.
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
-        return TransientProviderError("provider_connection", billed=False, counts_attempt=False)
+        return TransientProviderError("provider_connection", billed=False)
     if isinstance(error, TimeoutError):
-        code, counts = "provider_timeout", True
+        code = "provider_timeout"
     elif isinstance(error, aiohttp.ClientResponseError | _TooLargeError):
-        code, counts = "provider_bad_reply", True
+        code = "provider_bad_reply"
     elif isinstance(error, ValueError) and not isinstance(error, aiohttp.ClientError):
         return RequestProviderError("provider_request_rejected", billed=False)
     else:
-        code, counts = "provider_connection", False
+        code = "provider_connection"
     return TransientProviderError(
         code,
         status=exchange.status,
         request_id=exchange.request_id,
         partial=exchange.partial,
-        counts_attempt=counts,
+        rate_limits=read_rate_limits(exchange.headers, datetime.now(UTC)),
     )

@@ -17,7 +17,7 @@ SELECT 'task ' || t.task_id, t.task_id
 FROM assay.annotation_tasks t
 CROSS JOIN (SELECT assay.assay_now() AS now OFFSET 0) AS clock
 WHERE t.state = 'processing'
-  AND t.lease_until < clock.now - make_interval(secs => %(overdue_seconds)s::float8)
+  AND assay.lease_end(t.lease_until, t.lease_id) < clock.now - make_interval(secs => %(overdue_seconds)s::float8)
 
 -- name: overdue_parked_tasks
 -- Parked tasks that have been due for long.
@@ -40,7 +40,7 @@ SELECT version, name, checksum FROM public.assay_migrations ORDER BY version
 SELECT c.relname::text, t.tgname::text, p.proname::text
 FROM pg_trigger t
 JOIN pg_class c ON c.oid = t.tgrelid
-JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = 'assay'
+JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname IN ('assay', 'assay_vault')
 JOIN pg_proc p ON p.oid = t.tgfoid
 WHERE NOT t.tgisinternal AND t.tgenabled IN ('O', 'A')
 
@@ -48,7 +48,7 @@ WHERE NOT t.tgisinternal AND t.tgenabled IN ('O', 'A')
 -- Bodies of our functions as the database has them.
 SELECT p.proname::text, p.prosrc
 FROM pg_proc p
-JOIN pg_namespace n ON n.oid = p.pronamespace AND n.nspname = 'assay'
+JOIN pg_namespace n ON n.oid = p.pronamespace AND n.nspname IN ('assay', 'assay_vault')
 
 -- name: constraints
 -- Valid constraints and valid unique indexes without one, as table and name. Not-null marks are left out:

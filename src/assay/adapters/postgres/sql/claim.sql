@@ -2,28 +2,69 @@
 --   claim_read (what is there?) · claim_register_inputs · claim_tasks · claim_read again for the offers that
 --   were not won · claim_batch. The second read must be its own statement: a row committed by somebody else
 --   while ours waited is invisible to the statement that waited. Callers send each key once per batch.
--- Locks are taken in key order everywhere (inputs before tasks), so that two batches in opposite orders
--- queue instead of deadlocking.
+-- Locks are taken in key order everywhere (leases, then inputs, then tasks), so that two batches in opposite
+-- orders queue instead of deadlocking.
+-- Rows are looked up by key in LATERAL subqueries with OFFSET 0: one index probe per offered row is the only
+-- plan that this leaves, whatever the statistics of a young table say (measured: 74 us per row where the
+-- planner turned the loop around, 2 us as it is).
 
 -- name: claim_read
--- The state of the offered keys, in the order offered. Reads only.
+-- The state of the offered keys, in the order offered. Reads only. A task in processing is claimable once its
+-- lease has run out; `lease_to_end` is then the lease that end_leases has to end before.
 SELECT
     i.input_sha256,
     t.state::text,
-    (t.state = 'processing' AND t.lease_until < clock.now)
+    (t.state = 'processing' AND t.lease_end < clock.now)
         OR (t.state = 'retry_scheduled' AND t.not_before <= clock.now) AS claimable,
     CASE WHEN t.state = 'processing'
-         THEN greatest(extract(epoch FROM t.lease_until - clock.now), 0)::float8 ELSE 0 END AS wait_seconds,
-    t.attempt_id, i.source_id, i.partition_no, i.source_offset
+         THEN greatest(extract(epoch FROM t.lease_end - clock.now), 0)::float8 ELSE 0 END AS wait_seconds,
+    t.attempt_id,
+    CASE WHEN t.state = 'processing' AND t.lease_end < clock.now THEN t.lease_id END AS lease_to_end,
+    i.source_id, i.partition_no, i.source_offset
 FROM unnest(%(record_ids)b::text[], %(input_versions)b::int4[])
      WITH ORDINALITY AS offered (record_id, input_version, position)
 CROSS JOIN (SELECT assay.assay_now() AS now OFFSET 0) AS clock
-LEFT JOIN assay.inputs i
-    ON i.record_id = offered.record_id AND i.input_version = offered.input_version
-LEFT JOIN assay.annotation_tasks t
-    ON t.record_id = offered.record_id AND t.input_version = offered.input_version
-    AND t.version_id = %(version_id)b::int4
+LEFT JOIN LATERAL (
+    SELECT i.input_sha256, i.source_id, i.partition_no, i.source_offset
+    FROM assay.inputs i
+    WHERE i.record_id = offered.record_id AND i.input_version = offered.input_version
+    OFFSET 0
+) AS i ON true
+LEFT JOIN LATERAL (
+    SELECT t.state, t.not_before, t.attempt_id, t.lease_id,
+           assay.lease_end(t.lease_until, t.lease_id) AS lease_end
+    FROM assay.annotation_tasks t
+    WHERE t.record_id = offered.record_id AND t.input_version = offered.input_version
+      AND t.version_id = %(version_id)b::int4
+    OFFSET 0
+) AS t ON true
 ORDER BY offered.position
+
+-- name: start_lease
+-- A worker's lease, the clock of all that it will hold.
+INSERT INTO assay.leases (owner, started_at, lease_until)
+SELECT %(actor)b::text, clock.now, clock.now + make_interval(secs => %(lease_seconds)b::float8)
+FROM (SELECT assay.assay_now() AS now OFFSET 0) AS clock
+RETURNING lease_id
+
+-- name: end_leases
+-- Leases that have run out end here, before their tasks are taken over. The row lock makes the two orders
+-- clear: a renewal that came first keeps the lease, one that comes later finds it ended.
+WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now),
+ending AS MATERIALIZED (
+    SELECT l.lease_id FROM assay.leases l, clock
+    WHERE l.lease_id = ANY (%(lease_ids)b::int8[]) AND l.ended_at IS NULL AND l.lease_until < clock.now
+    ORDER BY l.lease_id
+    FOR UPDATE OF l
+)
+UPDATE assay.leases l SET ended_at = clock.now
+FROM ending, clock
+WHERE l.lease_id = ending.lease_id
+
+-- name: release_lease
+-- A worker that stops ends its own lease: whatever it still holds is free once the claim's promise is over.
+UPDATE assay.leases SET ended_at = assay.assay_now()
+WHERE lease_id = %(lease_id)b::int8 AND ended_at IS NULL
 
 -- name: claim_note_duplicates
 -- Positions whose record is known from another position: their destination is that input.
@@ -37,44 +78,46 @@ ON CONFLICT (source_id, partition_no, source_offset) DO NOTHING
 
 -- name: claim_register_inputs
 -- The first content of an identity is stored, encrypted; later offers of the identity change nothing.
--- Returns the text_ref of each input that this statement stored.
+-- `attributes` is NULL, or an object of strings. Returns the key and text_ref of each input that this statement
+-- stored. Callers send the keys in order.
 WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now),
 offered AS MATERIALIZED (
-    SELECT * FROM unnest(
+    SELECT u.*, u.attributes_text::jsonb AS attributes FROM unnest(
         %(record_ids)b::text[], %(input_versions)b::int4[], %(sha256s)b::bytea[],
-        %(partitions)b::int4[], %(offsets)b::int8[], %(lines)b::int8[],
-        %(document_types)b::text[], %(customers)b::text[], %(subject_ids)b::text[], %(languages)b::text[],
-        %(sensitivities)b::text[], %(jurisdictions)b::text[], %(schema_versions)b::text[],
-        %(ocr_versions)b::text[], %(priorities)b::text[], %(correlation_ids)b::text[],
-        %(trace_parents)b::text[], %(wrapped_keys)b::bytea[], %(ciphertexts)b::bytea[]
+        %(partitions)b::int4[], %(offsets)b::int8[], %(lines)b::int8[], %(attributes)b::text[],
+        %(wrapped_keys)b::bytea[], %(ciphertexts)b::bytea[]
     ) AS u (record_id, input_version, input_sha256, partition_no, source_offset, source_line,
-            document_type, customer, subject_id, language, sensitivity, jurisdiction, schema_version,
-            ocr_version, priority, correlation_id, trace_parent, wrapped_key, ciphertext)
+            attributes_text, wrapped_key, ciphertext)
 ),
 registered AS (
     INSERT INTO assay.inputs
         (record_id, input_version, input_sha256, encrypted_text_ref, source_id, partition_no, source_offset,
          source_line, document_type, customer, subject_id, language, sensitivity, jurisdiction,
-         schema_version, ocr_version, priority, correlation_id, trace_parent, first_seen_at)
+         schema_version, ocr_version, priority, correlation_id, trace_parent, document_ref, first_seen_at)
     SELECT o.record_id, o.input_version, o.input_sha256, nextval('assay_vault.refs'),
-           %(source_id)b::int4, o.partition_no, o.source_offset, o.source_line, o.document_type, o.customer,
-           o.subject_id, o.language, o.sensitivity, o.jurisdiction, o.schema_version, o.ocr_version,
-           o.priority, o.correlation_id, o.trace_parent, clock.now
+           %(source_id)b::int4, o.partition_no, o.source_offset, o.source_line,
+           o.attributes ->> 'document_type', o.attributes ->> 'customer', o.attributes ->> 'subject_id',
+           o.attributes ->> 'language', o.attributes ->> 'sensitivity', o.attributes ->> 'jurisdiction',
+           o.attributes ->> 'schema_version', o.attributes ->> 'ocr_version', o.attributes ->> 'priority',
+           o.attributes ->> 'correlation_id', o.attributes ->> 'trace_parent', o.attributes ->> 'document_ref',
+           clock.now
     FROM offered o, clock
     ORDER BY o.record_id COLLATE "C", o.input_version
     ON CONFLICT (record_id, input_version) DO NOTHING
-    RETURNING record_id, input_version, encrypted_text_ref
+    RETURNING record_id, input_version, encrypted_text_ref, subject_id
+),
+vaulted AS (
+    INSERT INTO assay_vault.texts (text_ref, subject_id, kek_id, wrapped_key, ciphertext)
+    SELECT r.encrypted_text_ref, r.subject_id, %(kek_id)b::text, o.wrapped_key, o.ciphertext
+    FROM registered r
+    JOIN offered o ON o.record_id = r.record_id AND o.input_version = r.input_version
 )
-INSERT INTO assay_vault.texts (text_ref, subject_id, kek_id, wrapped_key, ciphertext)
-SELECT r.encrypted_text_ref, o.subject_id, %(kek_id)b::text, o.wrapped_key, o.ciphertext
-FROM registered r
-JOIN offered o ON o.record_id = r.record_id AND o.input_version = r.input_version
-RETURNING text_ref
+SELECT record_id, input_version, encrypted_text_ref FROM registered
 
 -- name: claim_tasks
 -- Insert or take over. Wins need equal content: the join to inputs refuses another hash, the WHERE refuses it
 -- once more for an existing task. The clock is read once, before any wait for a lock, which makes the test of
--- the other lease conservative.
+-- the other lease conservative; a lease row that has not been ended still protects its tasks.
 WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now),
 offered AS MATERIALIZED (
     SELECT * FROM unnest(
@@ -84,21 +127,26 @@ offered AS MATERIALIZED (
 )
 INSERT INTO assay.annotation_tasks AS t
     (record_id, input_version, version_id, input_sha256, encrypted_text_ref, state, attempt_id, lease_until,
-     attempts, quality_probability, quality_selected, first_claimed_at,
+     lease_id, attempts, quality_probability, quality_selected, first_claimed_at,
      moves, last_move, last_moved_at, last_actor, last_reason)
 SELECT o.record_id, o.input_version, %(version_id)b::int4, o.input_sha256, i.encrypted_text_ref, 'processing',
-       o.attempt_id, clock.now + make_interval(secs => %(lease_seconds)b::float8),
+       o.attempt_id, clock.now + make_interval(secs => %(lease_seconds)b::float8), %(lease_id)b::int8,
        1, o.quality_probability, o.quality_selected, clock.now, 1, 'claim', clock.now, %(actor)b::text,
        'offered'
 FROM offered o
 CROSS JOIN clock
-JOIN assay.inputs i
-    ON i.record_id = o.record_id AND i.input_version = o.input_version AND i.input_sha256 = o.input_sha256
+CROSS JOIN LATERAL (
+    SELECT i.encrypted_text_ref
+    FROM assay.inputs i
+    WHERE i.record_id = o.record_id AND i.input_version = o.input_version AND i.input_sha256 = o.input_sha256
+    OFFSET 0
+) AS i
 ORDER BY o.record_id COLLATE "C", o.input_version
 ON CONFLICT (record_id, input_version, version_id) DO UPDATE SET
     state = 'processing',
     attempt_id = excluded.attempt_id,
     lease_until = excluded.lease_until,
+    lease_id = excluded.lease_id,
     not_before = NULL,
     aged_seconds = t.aged_seconds + CASE WHEN t.state = 'retry_scheduled'
         THEN extract(epoch FROM least(t.not_before, excluded.last_moved_at) - t.last_moved_at) ELSE 0 END,
@@ -110,7 +158,8 @@ ON CONFLICT (record_id, input_version, version_id) DO UPDATE SET
     last_actor = excluded.last_actor,
     last_reason = CASE WHEN t.state = 'processing' THEN 'lease_expired' ELSE 'due' END
 WHERE t.input_sha256 = excluded.input_sha256
-  AND ((t.state = 'processing' AND t.lease_until < excluded.last_moved_at)
+  AND ((t.state = 'processing' AND t.lease_until < excluded.last_moved_at
+        AND NOT EXISTS (SELECT FROM assay.leases l WHERE l.lease_id = t.lease_id AND l.ended_at IS NULL))
        OR (t.state = 'retry_scheduled' AND t.not_before <= excluded.last_moved_at))
 RETURNING t.record_id, t.input_version, t.task_id, t.attempt_id, t.encrypted_text_ref, t.attempts,
           t.first_pass_code, t.quality_selected, (t.moves + 1 + t.take_overs) / 2, t.take_overs,
@@ -136,9 +185,9 @@ WHERE p.task_id = ANY (%(task_ids)b::int8[]) AND t.task_id = p.task_id
 
 -- name: claim_batch
 -- The batch as a whole, so that take-over can find its tasks after the lease.
-INSERT INTO assay.claim_batches (version_id, owner, claimed_at, check_at, task_ids)
+INSERT INTO assay.claim_batches (version_id, owner, claimed_at, check_at, task_ids, lease_id)
 SELECT %(version_id)b::int4, %(actor)b::text, clock.now,
-       clock.now + make_interval(secs => %(lease_seconds)b::float8), %(task_ids)b::int8[]
+       clock.now + make_interval(secs => %(lease_seconds)b::float8), %(task_ids)b::int8[], %(lease_id)b::int8
 FROM (SELECT assay.assay_now() AS now) AS clock
 
 -- name: claim_keys
@@ -161,31 +210,70 @@ SELECT subject_id, kek_id, wrapped_key FROM assay_vault.subject_keys
 WHERE subject_id = ANY (%(subject_ids)b::text[])
 
 -- name: waiting_candidates
--- Parked tasks that are due, and tasks of claim batches whose lease may have ended. Only candidates: nothing
--- is locked, claim_waiting decides. (Locking parked rows first would turn the lock order around.) A retry whose
--- lease was renewed is past its due_at and no candidate: many of them must not use up the limit.
+-- Parked tasks that are due, and tasks of claim batches whose lease has run out. Only candidates: nothing is
+-- locked, claim_waiting decides. (Locking parked rows first would turn the lock order around.) A retry whose
+-- lease was renewed is past its due_at and no candidate: many of them must not use up the limit. The pages of
+-- the work list are cut by key (due_at, task_id), never by an offset: a page of tasks that cannot be claimed
+-- does not hide what is behind it. `lease_to_end`: the lease that end_leases has to end before. Texts count
+-- against a budget of bytes; the first one always fits.
 WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now),
-parked AS (
-    SELECT p.task_id
+parked AS MATERIALIZED (
+    SELECT p.task_id, p.due_at,
+           CASE WHEN t.state = 'processing' THEN t.lease_id END AS lease_to_end, t.encrypted_text_ref
     FROM assay.parked_tasks p
     CROSS JOIN clock
-    JOIN assay.annotation_tasks t ON t.task_id = p.task_id
+    CROSS JOIN LATERAL (
+        SELECT t.state, t.lease_id, t.encrypted_text_ref,
+               assay.lease_end(t.lease_until, t.lease_id) AS lease_end
+        FROM assay.annotation_tasks t
+        WHERE t.task_id = p.task_id
+        OFFSET 0
+    ) AS t
     WHERE p.version_id = %(version_id)b::int4 AND p.due_at <= clock.now
-      AND (t.state = 'retry_scheduled' OR t.lease_until < clock.now)
+      AND (p.due_at, p.task_id) > (%(after_due)b::timestamptz, %(after_task)b::int8)
+      AND (t.state = 'retry_scheduled' OR t.lease_end < clock.now)
     ORDER BY p.due_at, p.task_id
-    LIMIT %(most)b::int4
+    LIMIT %(most_parked)b::int4
 ),
-abandoned AS (
-    SELECT t.task_id
+abandoned AS MATERIALIZED (
+    SELECT t.task_id, t.lease_id AS lease_to_end, t.encrypted_text_ref
     FROM assay.claim_batches b
     CROSS JOIN clock
     CROSS JOIN LATERAL unnest(b.task_ids) AS member (task_id)
-    JOIN assay.annotation_tasks t ON t.task_id = member.task_id
+    CROSS JOIN LATERAL (
+        SELECT t.task_id, t.state, t.lease_id, t.encrypted_text_ref,
+               assay.lease_end(t.lease_until, t.lease_id) AS lease_end
+        FROM assay.annotation_tasks t
+        WHERE t.task_id = member.task_id
+        OFFSET 0
+    ) AS t
     WHERE b.version_id = %(version_id)b::int4 AND b.check_at <= clock.now
-      AND t.state = 'processing' AND t.lease_until < clock.now
+      AND NOT EXISTS (SELECT FROM assay.leases l WHERE l.lease_id = b.lease_id AND l.ended_at IS NULL
+                                                   AND l.lease_until >= clock.now)
+      AND t.state = 'processing' AND t.lease_end < clock.now
     LIMIT %(most)b::int4
+),
+found AS (
+    SELECT task_id, min(due_at) AS due_at, max(lease_to_end) AS lease_to_end,
+           max(encrypted_text_ref) AS encrypted_text_ref
+    FROM (SELECT task_id, due_at, lease_to_end, encrypted_text_ref FROM parked
+          UNION ALL
+          SELECT task_id, NULL, lease_to_end, encrypted_text_ref FROM abandoned) AS each
+    GROUP BY task_id
+),
+sized AS (
+    SELECT f.task_id, f.due_at, f.lease_to_end,
+           sum(coalesce(octet_length(x.ciphertext), 0)) OVER (ORDER BY f.due_at NULLS FIRST, f.task_id) AS bytes,
+           row_number() OVER (ORDER BY f.due_at NULLS FIRST, f.task_id) AS place
+    FROM found f
+    LEFT JOIN LATERAL (
+        SELECT x.ciphertext FROM assay_vault.texts x WHERE x.text_ref = f.encrypted_text_ref OFFSET 0
+    ) AS x ON true
 )
-SELECT task_id FROM parked UNION SELECT task_id FROM abandoned
+SELECT task_id, due_at, lease_to_end
+FROM sized
+WHERE place = 1 OR (bytes <= %(bytes)b::int8 AND place <= %(most)b::int4)
+ORDER BY place
 
 -- name: claim_waiting
 -- Claim candidates by task, in key order; rows that somebody else holds are skipped.
@@ -195,7 +283,8 @@ ready AS MATERIALIZED (
     FROM unnest(%(task_ids)b::int8[], %(attempt_ids)b::uuid[]) AS o (task_id, attempt_id)
     JOIN assay.annotation_tasks t ON t.task_id = o.task_id
     CROSS JOIN clock
-    WHERE (t.state = 'processing' AND t.lease_until < clock.now)
+    WHERE (t.state = 'processing' AND t.lease_until < clock.now
+           AND NOT EXISTS (SELECT FROM assay.leases l WHERE l.lease_id = t.lease_id AND l.ended_at IS NULL))
        OR (t.state = 'retry_scheduled' AND t.not_before <= clock.now)
     ORDER BY t.record_id, t.input_version, t.version_id
     FOR UPDATE OF t SKIP LOCKED
@@ -204,6 +293,7 @@ UPDATE assay.annotation_tasks t
 SET state = 'processing',
     attempt_id = ready.attempt_id,
     lease_until = clock.now + make_interval(secs => %(lease_seconds)b::float8),
+    lease_id = %(lease_id)b::int8,
     not_before = NULL,
     aged_seconds = t.aged_seconds + CASE WHEN t.state = 'retry_scheduled'
         THEN extract(epoch FROM least(t.not_before, clock.now) - t.last_moved_at) ELSE 0 END,
@@ -236,8 +326,16 @@ SELECT text_ref, subject_id, kek_id, wrapped_key, ciphertext
 FROM assay_vault.texts
 WHERE text_ref = ANY (%(text_refs)b::int8[])
 
--- name: renew
--- Extend the leases that are still ours, in key order. What is missing from the answer is lost.
+-- name: renew_lease
+-- Extend a worker's lease, one row for all that it holds. No row: somebody found it run out and ended it.
+UPDATE assay.leases
+SET lease_until = assay.assay_now() + make_interval(secs => %(lease_seconds)b::float8)
+WHERE lease_id = %(lease_id)b::int8 AND ended_at IS NULL
+RETURNING lease_id
+
+-- name: adopt_tasks
+-- After a lease was ended: what nobody took over yet goes on under the new lease, in key order. What is missing
+-- from the answer is lost.
 WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now),
 ours AS MATERIALIZED (
     SELECT t.task_id
@@ -247,22 +345,31 @@ ours AS MATERIALIZED (
     FOR UPDATE OF t
 )
 UPDATE assay.annotation_tasks t
-SET lease_until = clock.now + make_interval(secs => %(lease_seconds)b::float8)
+SET lease_until = clock.now + make_interval(secs => %(lease_seconds)b::float8), lease_id = %(lease_id)b::int8
 FROM ours, clock
 WHERE t.task_id = ours.task_id
-RETURNING t.task_id, t.attempt_id
+RETURNING t.task_id, t.attempt_id, t.version_id
 
 -- name: tidy_batches
--- Forget batches none of whose tasks is being processed any more; look at the others again after a lease.
+-- Forget batches none of whose tasks is being processed any more, and leases that are over and hold nothing.
 WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now),
 done AS (
     DELETE FROM assay.claim_batches b
-    USING clock
     WHERE b.version_id = %(version_id)b::int4
       AND NOT EXISTS (
-          SELECT FROM assay.annotation_tasks t
-          WHERE t.task_id = ANY (b.task_ids) AND t.state = 'processing')
+          SELECT FROM unnest(b.task_ids) AS member (task_id)
+          CROSS JOIN LATERAL (
+              SELECT FROM assay.annotation_tasks t
+              WHERE t.task_id = member.task_id AND t.state = 'processing'
+              OFFSET 0
+          ) AS t)
     RETURNING 1
+),
+gone AS (
+    DELETE FROM assay.leases l
+    USING clock
+    WHERE (l.ended_at IS NOT NULL OR l.lease_until < clock.now)
+      AND NOT EXISTS (SELECT FROM assay.claim_batches b WHERE b.lease_id = l.lease_id)
 )
 SELECT count(*) FROM done
 

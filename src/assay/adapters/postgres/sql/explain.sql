@@ -5,7 +5,7 @@
 SELECT i.input_version, encode(i.input_sha256, 'hex') AS input_sha256, s.name AS source, s.kind AS source_kind,
        i.partition_no AS partition, i.source_offset AS offset, i.source_line AS line, i.first_seen_at,
        i.document_type, i.customer, i.subject_id, i.language, i.sensitivity, i.jurisdiction,
-       i.schema_version, i.ocr_version, i.priority, i.correlation_id, i.trace_parent
+       i.schema_version, i.ocr_version, i.priority, i.correlation_id, i.trace_parent, i.document_ref
 FROM assay.inputs i
 JOIN assay.sources s ON s.source_id = i.source_id
 WHERE i.record_id = %(record_id)s::text
@@ -26,11 +26,12 @@ LIMIT 100
 -- The annotations of a record, each with its current output.
 SELECT t.task_id, v.name AS pipeline, v.pipeline_version, v.label AS version_label, v.code_commit,
        v.definition ->> 'model' AS model, v.definition -> 'contract' AS contract, t.input_version,
-       t.state::text AS state, t.attempts, t.attempt_id, t.lease_until, t.not_before, t.first_pass_code,
+       t.state::text AS state, t.attempts, t.attempt_id,
+       assay.lease_end(t.lease_until, t.lease_id) AS lease_until, t.not_before, t.first_pass_code,
        o.second_pass_code, t.error_code, t.review_reason, o.confidence, o.accept_at, o.repaired,
        o.label_json::text AS label_json, o.encrypted_label_ref IS NOT NULL AS has_sensitive, o.finished_at,
        t.quality_probability, t.quality_selected, t.first_claimed_at, t.replay_of, t.last_moved_at,
-       t.lease_until < assay.assay_now() AS lease_expired
+       assay.lease_end(t.lease_until, t.lease_id) < assay.assay_now() AS lease_expired
 FROM assay.annotation_tasks t
 JOIN assay.pipeline_versions v ON v.version_id = t.version_id
 LEFT JOIN assay.annotation_outputs o ON o.task_id = t.task_id

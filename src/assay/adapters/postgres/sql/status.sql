@@ -4,9 +4,11 @@
 -- Versions with their stage.
 SELECT v.version_id, v.name AS pipeline, v.pipeline_version, v.label AS version_label,
        v.definition ->> 'model' AS model, v.registered_at, r.stage, r.share, r.frozen, r.frozen_at,
-       r.frozen_reason, r.frozen_by
+       r.frozen_reason, r.frozen_by, st.code AS stopped, st.http_status AS stopped_status, st.stopped_at,
+       st.stopped_by, st.reason AS stopped_reason
 FROM assay.pipeline_versions v
 LEFT JOIN assay.releases r USING (version_id)
+LEFT JOIN assay.version_stops st ON st.version_id = v.version_id AND st.cleared_at IS NULL
 ORDER BY v.name, v.version_id
 
 -- name: status_states
@@ -19,8 +21,8 @@ ORDER BY version_id, state
 -- name: status_waiting
 -- Leases and parked work, by the database's clock.
 SELECT t.version_id,
-       count(*) FILTER (WHERE t.state = 'processing' AND t.lease_until >= clock.now) AS live_leases,
-       count(*) FILTER (WHERE t.state = 'processing' AND t.lease_until < clock.now) AS expired_leases,
+       count(*) FILTER (WHERE t.state = 'processing' AND assay.lease_end(t.lease_until, t.lease_id) >= clock.now) AS live_leases,
+       count(*) FILTER (WHERE t.state = 'processing' AND assay.lease_end(t.lease_until, t.lease_id) < clock.now) AS expired_leases,
        count(*) FILTER (WHERE t.state = 'retry_scheduled') AS parked,
        count(*) FILTER (WHERE t.state = 'retry_scheduled' AND t.not_before <= clock.now) AS due,
        min(t.not_before) FILTER (WHERE t.state = 'retry_scheduled') AS next_due

@@ -30,9 +30,10 @@ UPDATE assay.pipeline_versions SET label = %(label)s WHERE version_id = %(versio
 -- name: list_versions
 -- Versions of one line, or of all, in the order of their registration.
 SELECT v.version_id, v.name, v.pipeline_version, v.label, v.code_commit, v.registered_at,
-       v.definition ->> 'model' AS model, r.stage, r.frozen
+       v.definition ->> 'model' AS model, r.stage, r.frozen, s.code AS stopped
 FROM assay.pipeline_versions v
 JOIN assay.releases r USING (version_id)
+LEFT JOIN assay.version_stops s ON s.version_id = v.version_id AND s.cleared_at IS NULL
 WHERE %(name)s::text IS NULL OR v.name = %(name)s
 ORDER BY v.name, v.version_id
 
@@ -56,7 +57,7 @@ left_over AS (
     CROSS JOIN clock
     CROSS JOIN LATERAL unnest(b.task_ids) AS member (task_id)
     JOIN assay.annotation_tasks t ON t.task_id = member.task_id
-    WHERE t.state = 'processing' AND t.lease_until < clock.now
+    WHERE t.state = 'processing' AND assay.lease_end(t.lease_until, t.lease_id) < clock.now
 )
 SELECT v.pipeline_version, v.label, count(*)
 FROM left_over l
@@ -64,14 +65,3 @@ JOIN assay.pipeline_versions v ON v.version_id = l.version_id
 WHERE v.name = %(name)s AND v.version_id <> %(version_id)s
 GROUP BY v.version_id, v.pipeline_version, v.label
 ORDER BY v.version_id
-
--- name: other_vault_key
--- A key-encryption key, other than this one, that the latest text or isolated piece was wrapped under.
-SELECT latest.kek_id
-FROM (
-    (SELECT x.kek_id FROM assay_vault.texts x ORDER BY x.text_ref DESC LIMIT 1)
-    UNION ALL
-    (SELECT w.kek_id FROM assay_vault.raws w ORDER BY w.raw_ref DESC LIMIT 1)
-) AS latest
-WHERE latest.kek_id <> %(kek_id)s::text
-LIMIT 1

@@ -115,6 +115,17 @@ async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     writer.transport.abort()
 
 
+def reset_after(data: bytes) -> Scenario:
+    """Send `data`, then RST: on loopback what was written has arrived by then."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(data)
+        await writer.drain()
+        await reset(reader, writer)
+
+    return serve
+
+
 async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """One byte every 20 ms: each read succeeds, the whole never comes."""
     writer.write(http(200, b" " * 100_000).split(b"\r\n\r\n", 1)[0] + b"\r\n\r\n")

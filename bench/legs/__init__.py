@@ -1,0 +1,1 @@
+"""One module per leg: what it runs, what it checks, and what it reports."""

@@ -1,0 +1,1 @@
+"""Documents in object stores, through obstore."""

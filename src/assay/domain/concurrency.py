@@ -1,0 +1,58 @@
+"""How many calls one worker has in flight at once: additive increase, multiplicative decrease; pure.
+
+Chiu and Jain, "Analysis of the Increase and Decrease Algorithms for Congestion Avoidance in Computer
+Networks", 1989; the first rise is TCP's slow start, and a window that nobody fills does not grow (RFC 7661).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_FULL: Final = 0.8
+
+
+class Window:
+    """The number of calls in flight that are allowed now, from 1 to `most`.
+
+    It starts at `first` and grows by one for each success, that is it doubles in a round trip, until the
+    vendor first pushes back; from then on by one for each window of successes. A push-back takes it to
+    `decrease` of its size, once for all calls that were sent before it.
+    """
+
+    __slots__ = ("_cut_at", "_decrease", "_most", "_size", "_slow_start")
+
+    def __init__(self, most: int, *, first: int | None = None, decrease: float = 0.7) -> None:
+        if most < 1 or (first is not None and first < 1):
+            raise ValueError("a window holds 1 call or more")
+        if not 0 < decrease < 1:
+            raise ValueError("decrease must be between 0 and 1")
+        self._most = most
+        self._size = float(min(first or most, most))
+        self._decrease = decrease
+        self._slow_start = True
+        self._cut_at = float("-inf")
+
+    @property
+    def size(self) -> int:
+        """Calls that may be in flight."""
+        return int(self._size)
+
+    def succeeded(self, in_flight: int) -> None:
+        """A call succeeded while `in_flight` (itself included) were out."""
+        if self._size >= self._most or in_flight < self._size * _FULL:
+            return
+        step = 1.0 if self._slow_start else 1.0 / self._size
+        self._size = min(self._size + step, float(self._most))
+
+    def pushed_back(self, now: float, sent_at: float, *, needed: float = 0.0) -> bool:
+        """The vendor refused a call sent at `sent_at`; False where an earlier cut already answers it.
+
+        `needed` are the calls in flight that the permitted rate takes (rate times latency). While a rate
+        limits the calls it is the rate that gives way, and the window closes no further than that.
+        """
+        if sent_at <= self._cut_at:
+            return False
+        self._cut_at = now
+        self._slow_start = False
+        self._size = max(self._size * self._decrease, min(self._size, needed), 1.0)
+        return True

@@ -1,0 +1,77 @@
+"""The window of calls in flight: up slowly, down at once, never below one."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.domain.concurrency import Window
+
+
+def test_it_doubles_in_a_round_trip_until_the_first_push_back() -> None:
+    window = Window(100, first=4)
+    for _ in range(4):
+        window.succeeded(window.size)
+    assert window.size == 8
+
+
+def test_then_it_grows_by_one_for_each_window_of_successes() -> None:
+    window = Window(100)
+    window.pushed_back(1.0, 0.5)
+    assert window.size == 70
+    for _ in range(71):
+        window.succeeded(70)
+    assert window.size == 71
+
+
+def test_one_cut_for_all_calls_that_were_out() -> None:
+    window = Window(100)
+    assert window.pushed_back(1.0, 0.9)
+    assert not window.pushed_back(1.1, 0.9)
+    assert not window.pushed_back(1.2, 1.0)
+    assert window.size == 70
+    assert window.pushed_back(1.3, 1.1)
+    assert window.size == 49
+
+
+def test_a_window_that_nobody_fills_does_not_grow() -> None:
+    window = Window(100, first=10)
+    for _ in range(50):
+        window.succeeded(7)
+    assert window.size == 10
+
+
+def test_a_paced_account_keeps_what_its_rate_needs() -> None:
+    window = Window(100)
+    for number in range(1, 30):
+        window.pushed_back(float(number), number - 0.5, needed=25.0)
+    assert window.size == 25
+
+
+@pytest.mark.parametrize(
+    ("most", "first", "decrease"), [(0, None, 0.7), (5, 0, 0.7), (5, 1, 1.0), (5, 1, 0.0)]
+)
+def test_settings_that_are_none_are_refused(most: int, first: int | None, decrease: float) -> None:
+    with pytest.raises(ValueError):
+        Window(most, first=first, decrease=decrease)
+
+
+@given(
+    st.integers(1, 500),
+    st.integers(1, 500),
+    st.lists(st.tuples(st.booleans(), st.floats(0, 100), st.integers(0, 600)), max_size=200),
+)
+def test_it_stays_between_one_and_the_most(
+    most: int, first: int, events: list[tuple[bool, float, int]]
+) -> None:
+    window = Window(most, first=first)
+    for refused, at, in_flight in events:
+        before = window.size
+        if refused:
+            window.pushed_back(at, at - 0.1)
+            assert window.size <= before
+        else:
+            window.succeeded(in_flight)
+            assert before <= window.size <= before + 1
+        assert 1 <= window.size <= most
