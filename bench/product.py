@@ -81,7 +81,7 @@ async def _run(spec: dict[str, Any], pipeline: Pipeline, version_id: int) -> Fig
     model = _model(spec, pipeline)
     source = await open_source(spec["file"], format="jsonl")
     plan = RunPlan(
-        url=spec["url"], vault=vault, pipeline=pipeline, version_id=version_id, model=model, source=source,
+        url=spec["url"], vault=vault, pipeline=pipeline, version_id=version_id, model=model, sources=[source],
         mapping="{}", limits=_limits(spec), limit=spec.get("limit"),
     )  # fmt: skip
     progress = Progress()

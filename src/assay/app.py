@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import socket
@@ -9,12 +10,13 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from uuid import uuid4
 
 from assay.adapters.embedded.server import EmbeddedServer
+from assay.adapters.postgres.account_store import AccountStore
 from assay.adapters.postgres.budget_store import ReservationStore
 from assay.adapters.postgres.claim_store import ClaimStore
 from assay.adapters.postgres.content_store import ContentStore
@@ -30,12 +32,16 @@ from assay.adapters.postgres.version_events import VersionEvents
 from assay.adapters.postgres.version_store import VersionStore
 from assay.adapters.vault import Vault, has_kek, load_keys
 from assay.config import Settings
+from assay.domain.breaker import BreakerRules
 from assay.domain.contract import plan_of
 from assay.domain.definition import Pipeline
 from assay.domain.failures import ConfigurationError
 from assay.domain.identity import InputRecord
+from assay.domain.pacing import Limits
 from assay.pipeline.attempt import Annotator, NoteFirstPass
 from assay.pipeline.crash import from_environment
+from assay.pipeline.flow import Flow
+from assay.pipeline.flow_settings import FlowSettings
 from assay.pipeline.limits import WorkerLimits
 from assay.pipeline.progress import Progress
 from assay.pipeline.source_group import GroupedClaims, GroupedSources, SourceGroup
@@ -163,6 +169,7 @@ class RunPlan:
     limits: WorkerLimits
     limit: int | None = None
     max_spend: Decimal | None = None
+    declared: Limits = field(default_factory=Limits)
 
 
 def _spend_guard(plan: RunPlan, pool: Pool, actor: str) -> SpendGuard:
@@ -178,29 +185,51 @@ def _spend_guard(plan: RunPlan, pool: Pool, actor: str) -> SpendGuard:
     return SpendGuard(store, terms)
 
 
+def _flow(plan: RunPlan, pool: Pool, actor: str, chance: Callable[[], float]) -> Flow:
+    """What the vendor's account allows; a model without an account is not limited."""
+    account = plan.model.account
+    rules = BreakerRules(probe_lease=plan.limits.call_timeout_seconds + 30)
+    port = None if account is None else AccountStore(pool, account=account, worker=actor, breaker=rules)
+
+    def changed(what: str, why: str | None) -> None:
+        tell(what, account=account, code=why)
+
+    return Flow(
+        port,
+        FlowSettings(concurrency=plan.limits.concurrency, declared=plan.declared, breaker=rules),
+        clock=asyncio.get_running_loop().time, chance=chance, on_change=changed,
+    )  # fmt: skip
+
+
 async def run_pipeline(
     plan: RunPlan, progress: Progress, on_worker: Callable[[Worker], None] | None = None
 ) -> RunResult:
     """Run a pipeline over a source, from its checkpoint on; see `Worker.run`."""
     actor = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
     lease = OwnerLease(actor)
-    pool = make_pool(plan.url, size=6)
+    chance = random.SystemRandom()
+    pool = make_pool(plan.url, size=8)
     await pool.open()
     probe = from_environment()
     sources = SourceStore(pool, plan.vault, version_id=plan.version_id)
     claims = ClaimStore(
-        pool, plan.vault, version_id=plan.version_id, lease=lease,
+        pool, plan.vault, version_id=plan.version_id, lease=lease, account=plan.model.account,
         lease_seconds=plan.limits.lease_seconds, probe=probe,
     )  # fmt: skip
     finishes = FinishStore(
-        pool, name=plan.pipeline.name, version_id=plan.version_id, actor=actor, probe=probe
+        pool,
+        name=plan.pipeline.name,
+        version_id=plan.version_id,
+        actor=actor,
+        account=plan.model.account,
+        probe=probe,
     )
     renewal = RenewalStore(plan.url, lease=lease, lease_seconds=plan.limits.lease_seconds)
     spend = _spend_guard(plan, pool, actor)
-    chance = random.SystemRandom()
+    flow = _flow(plan, pool, actor, chance.random)
 
     def make_annotator(note: NoteFirstPass) -> Annotator:
-        return Annotator(plan.pipeline, plan.model, plan.vault, note_first_pass=note,
+        return Annotator(plan.pipeline, plan.model, plan.vault, flow, note_first_pass=note,
                          chance=chance.random, probe=probe)  # fmt: skip
 
     def draw(record: InputRecord) -> tuple[float, bool]:
@@ -216,6 +245,7 @@ async def run_pipeline(
             if cleared is not None:
                 tell("version_resumed", reason=cleared.code)
             await spend.start()
+            await flow.start()
             group = SourceGroup(
                 plan.sources, sources, ContentStore(pool), mapping=plan.mapping, stream_id=uuid4
             )
@@ -227,7 +257,7 @@ async def run_pipeline(
                 VersionEvents(pool, version_id=plan.version_id, actor=actor),
             )  # fmt: skip
             worker = Worker(
-                ports, plan.limits, progress, spend, make_annotator=make_annotator, draw=draw,
+                ports, plan.limits, progress, spend, flow, make_annotator=make_annotator, draw=draw,
                 reserve=call_reserve(plan.pipeline), probe=probe,
             )  # fmt: skip
             if on_worker is not None:
@@ -235,6 +265,7 @@ async def run_pipeline(
             async with following(pool, plan.vault):
                 return await _run_told(worker, group, plan, progress)
     finally:
+        await flow.aclose()
         await plan.model.aclose()
         await pool.close()
 

@@ -264,7 +264,8 @@ async def _frozen(url: str, pool: Pool, vault: Vault) -> None:
 _MOVE: Final = """
     UPDATE assay.annotation_tasks
     SET state = %(state)s::assay.task_state, attempt_id = NULL, lease_until = NULL, lease_id = NULL,
-        moves = moves + 1, last_move = %(move)s::assay.task_move, last_moved_at = assay.assay_now(), last_actor = 'ann',
+        moves = moves + 1, last_move = %(move)s::assay.task_move, last_moved_at = assay.assay_now(),
+        last_actor = 'ann',
         last_reason = 'by hand', error_code = coalesce(%(code)s, error_code),
         review_reason = coalesce(%(reason)s, review_reason)
     WHERE record_id = %(record)s

@@ -41,6 +41,11 @@ _FILL: Final = (
     """INSERT INTO assay.calls (task_id, attempt_id, version_id, pass_number, outcome, billed, recorded_at)
        SELECT n, md5('a' || n)::uuid, %(version_id)s::int, 1, 'accepted', true, %(at)s::timestamptz
        FROM generate_series(%(first)s::int, %(last)s::int) n""",
+    """INSERT INTO assay.spend AS s (version_id, day, stripe, cost, calls, calls_unknown)
+       SELECT %(version_id)s::int, (%(at)s::timestamptz AT TIME ZONE 'UTC')::date, 0, 0, count(*), count(*)
+       FROM generate_series(%(first)s::int, %(last)s::int) n
+       ON CONFLICT (version_id, day, stripe) DO UPDATE SET
+           calls = s.calls + excluded.calls, calls_unknown = s.calls_unknown + excluded.calls_unknown""",
     """INSERT INTO assay.results (name, record_id, task_id, input_version, version_id, revision, updated_at)
        SELECT 'tickets', 'r' || md5(n::text), n, 1, %(version_id)s::int, 1, %(at)s::timestamptz
        FROM generate_series(%(first)s::int, %(last)s::int) n""",

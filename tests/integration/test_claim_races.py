@@ -273,7 +273,7 @@ def test_one_statement_for_claim_and_losers_misses_the_winner(bench: Bench) -> N
             "record_ids": [record.record_id], "input_versions": [1], "sha256s": [record.sha256],
             "attempt_ids": [uuid4()], "quality_probabilities": [0.0], "quality_selected": [False],
             "version_id": later.version_id, "actor": "loser", "lease_seconds": 90.0,
-            "lease_id": None,
+            "lease_id": None, "account": None,
         }  # fmt: skip
         with psycopg.connect(later.url) as connection:
             ((won, state),) = connection.execute(one_statement_claim(), parameters).fetchall()

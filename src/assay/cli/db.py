@@ -18,7 +18,8 @@ def db_status(
     from assay.adapters.postgres.status_store import StatusStore
     from assay.cli.database_url import masked
     from assay.cli.json_text import to_json
-    from assay.cli.status_page import server_object, server_sentence
+    from assay.cli.status_object import server_object
+    from assay.cli.status_page import server_sentence
     from assay.config import load_settings
 
     settings = load_settings()

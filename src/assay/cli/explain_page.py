@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Final
 
 from rich.console import Console
 from rich.text import Text
@@ -10,11 +13,14 @@ from rich.text import Text
 from assay.adapters.postgres.explain_store import AnnotationHistory, RecordHistory
 from assay.cli.json_text import to_json
 from assay.cli.label_fields import label_fields
-from assay.cli.tables import console, shown, table
+from assay.cli.status_now import meaning, money
+from assay.cli.tables import console, count, shown, table
 from assay.domain.json_text import Json, read_json
 
 Row = Mapping[str, object]
-_PLACE = (
+# Holds of the version that people see; --json has them all.
+_HOLDS_SHOWN: Final = 5
+_PLACE: Final = (
     "source",
     "source_kind",
     "partition",
@@ -23,8 +29,30 @@ _PLACE = (
     "input_version",
     "input_sha256",
     "first_seen_at",
+    "document_ref",
 )
-_MONEY = ("input_tokens", "output_tokens", "cost", "latency_ms")
+# Columns of the table of calls, with the headings that people see: it has to fit.
+_CALLS: Final = {
+    "recorded_at": "at", "pass_number": "pass", "outcome": "outcome", "code": "code", "http_status": "HTTP",
+    "finish_reason": "finish", "input_tokens": "in", "cached_tokens": "cached", "output_tokens": "out",
+    "reasoning_tokens": "reasoning", "cost": "cost", "latency_ms": "ms", "model": "model",
+    "request_id": "request",
+}  # fmt: skip
+_MOVES: Final = {
+    "at": "at", "move": "move", "from_state": "from", "to_state": "to", "reason": "reason", "actor": "by",
+    "attempt_id": "attempt",
+}  # fmt: skip
+_EVENTS: Final = {
+    name: name for name in ("created_at", "kind", "revision", "aggregate_id", "event_id", "published_at")
+}
+_REVIEWS: Final = {name: name for name in ("created_at", "reason", "state", "blind")}
+_FIGURES: Final = ("in", "cached", "out", "reasoning", "cost", "ms", "pass", "HTTP", "revision")
+# Left out where the screen has no room for them; --json has all.
+_WIDE: Final = 140
+_WIDE_ONLY: Final = frozenset(
+    {"attempt_id", "http_status", "finish_reason", "reasoning_tokens", "request_id", "event_id"}
+)
+_SUMMED: Final = ("input_tokens", "cached_tokens", "output_tokens", "cost")
 
 
 def as_object(history: RecordHistory) -> dict[str, object]:
@@ -48,6 +76,7 @@ def _annotation_object(history: AnnotationHistory) -> dict[str, object]:
         "calls": history.calls,
         "dead_letters": history.dead_letters,
         "review_items": history.review_items,
+        "version_holds": history.holds,
     }
 
 
@@ -84,8 +113,7 @@ def show(history: RecordHistory) -> None:
     if history.inputs and not history.annotations:
         screen.print("\nNo annotation yet.")
     if history.events:
-        columns = ("created_at", "kind", "revision", "aggregate_id", "event_id", "published_at")
-        _show_rows(screen, "Events", history.events, columns)
+        _show_rows(screen, "Events", history.events, _EVENTS)
 
 
 def _show_input(screen: Console, row: Row) -> None:
@@ -94,6 +122,8 @@ def _show_input(screen: Console, row: Row) -> None:
         f"  input version {row['input_version']} from {shown(row['source'])} (offset {row['offset']}{line}), "
         f"first seen {shown(row['first_seen_at'])}, SHA-256 {str(row['input_sha256'])[:16]}…"
     )
+    if row["document_ref"] is not None:
+        screen.print(f"    its text was read from {shown(row['document_ref'])}")
     carried = {name: value for name, value in row.items() if name not in _PLACE and value is not None}
     if carried:
         screen.print("    " + ", ".join(f"{name} {shown(value)}" for name, value in carried.items()))
@@ -125,14 +155,17 @@ def _show_annotation(screen: Console, history: AnnotationHistory, result: Row | 
         screen.print(f"  label {shown(to_json(plain))}{more}")
     if result is not None:
         screen.print(f"  result: revision {result['revision']} since {shown(result['updated_at'])}")
-    _show_rows(screen, "Moves", history.moves,
-               ("at", "move", "from_state", "to_state", "reason", "actor", "attempt_id"))  # fmt: skip
-    _show_rows(screen, "Calls", history.calls,
-               ("recorded_at", "pass_number", "outcome", "code", "http_status", "finish_reason", *_MONEY,
-                "model", "request_id"))  # fmt: skip
+    for row in history.holds[:_HOLDS_SHOWN]:
+        screen.print(f"  {_hold(row)}")
+    _show_rows(screen, "Moves", history.moves, _MOVES)
+    for code in dict.fromkeys(str(row["reason"]) for row in history.moves if row["move"] == "park"):
+        screen.print(f"  {shown(code)}: {meaning(code)}")
+    _show_rows(screen, "Calls", history.calls, _CALLS)
+    if len(history.calls) > 1:
+        screen.print(f"  {_total(history.calls)}")
     for row in history.dead_letters:
         _show_dead_letter(screen, row)
-    _show_rows(screen, "Review items", history.review_items, ("created_at", "reason", "state", "blind"))
+    _show_rows(screen, "Review items", history.review_items, _REVIEWS)
 
 
 def _why(task: Row) -> list[str]:
@@ -149,12 +182,37 @@ def _why(task: Row) -> list[str]:
             f"attempt {task['attempt_id']} holds the lease until {shown(task['lease_until'])}{expired}"
         )
     if task["not_before"] is not None:
-        lines.append(f"parked until {shown(task['not_before'])}")
+        reason = task["last_reason"]
+        lines.append(f"parked until {shown(task['not_before'])}: {shown(reason)}. {meaning(reason)}")
     commit = "" if task["code_commit"] is None else f", commit {shown(task['code_commit'])}"
     lines.append(f"model {shown(task['model'])}, attempts {task['attempts']}{commit}")
     if task["quality_selected"]:
         lines.append(f"drawn for the quality pool (probability {shown(task['quality_probability'])})")
     return lines
+
+
+def _hold(row: Row) -> str:
+    """A stop, a freeze or a changed model of the version, in a sentence."""
+    status = f" (HTTP {row['http_status']})" if row["http_status"] else ""
+    why = f"{shown(row['why'])}{status}"
+    if row["what"] == "model_changed":
+        return f"the vendor's model changed at {shown(row['since'])}: {why}"
+    ended = f", until {shown(row['until'])} by {shown(row['until_by'])}" if row["until"] else ", still"
+    return f"version {row['what']} from {shown(row['since'])} by {shown(row['by'])}{ended}: {why}"
+
+
+def _total(calls: Sequence[Row]) -> str:
+    """What all calls of a task took and cost."""
+    given = {name: [Decimal(str(row[name])) for row in calls if row[name] is not None] for name in _SUMMED}
+    tokens_in, cached, out, cost = (sum(given[name], Decimal(0)) for name in _SUMMED)
+    unknown = sum(1 for row in calls if row["billed"] and row["cost"] is None)
+    told = f"{count(unknown, 'call')} of unknown cost" if unknown else ""
+    cached_of = f" ({cached} cached)" if cached else ""
+    paid = f"cost {shown(money(cost))}" if given["cost"] else ""
+    figures = f"{tokens_in} tokens in{cached_of}, {out} out" if given["input_tokens"] else ""
+    return f"{count(len(calls), 'call')} in all: " + (
+        ", ".join(filter(None, (figures, paid, told))) or "no figures"
+    )
 
 
 def _show_dead_letter(screen: Console, row: Row) -> None:
@@ -168,11 +226,23 @@ def _show_dead_letter(screen: Console, row: Row) -> None:
         screen.print(f"  {shown(error['path'] or '(whole response)')}: {shown(error['type'])}")
 
 
-def _show_rows(screen: Console, title: str, rows: Sequence[Row], columns: Sequence[str]) -> None:
-    """A table of the columns that say something."""
+def _show_rows(screen: Console, title: str, rows: Sequence[Row], columns: Mapping[str, str]) -> None:
+    """A table of the columns that say something, under their headings."""
     if not rows:
         return
-    filled = [name for name in columns if any(row[name] is not None for row in rows)]
-    right = {*_MONEY, "pass_number", "http_status", "revision"}
+    narrow = screen.width < _WIDE
+    filled = [
+        name
+        for name in columns
+        if any(row[name] is not None for row in rows) and not (narrow and name in _WIDE_ONLY)
+    ]
+    headings = [columns[name] for name in filled]
+    cells = [[_cell(row[name], narrow=narrow) for name in filled] for row in rows]
     screen.print()
-    screen.print(table(title, filled, [[row[name] for name in filled] for row in rows], right=right))
+    screen.print(table(title, headings, cells, right=_FIGURES))
+
+
+def _cell(value: object, *, narrow: bool) -> object:
+    if isinstance(value, datetime) and narrow:
+        return value.astimezone(UTC).strftime("%m-%d %H:%M:%S")
+    return f"{value:.0f}" if isinstance(value, float) else money(value)

@@ -67,6 +67,14 @@ def run(
     base_url: Annotated[
         str | None, typer.Option(help="Where the model's API is; not part of the version.")
     ] = None,
+    requests_per_minute: Annotated[
+        float | None,
+        typer.Option(min=1, help="Most calls per minute on the vendor's account, over all workers."),
+    ] = None,
+    tokens_per_minute: Annotated[
+        float | None,
+        typer.Option(min=1, help="Most tokens per minute on the account; the vendor's own limits hold too."),
+    ] = None,
     max_spend: Annotated[
         str | None,
         typer.Option(metavar="AMOUNT", help="Stop before this run's calls cost more; needs a known price."),
@@ -96,7 +104,8 @@ def run(
         pipeline=pipeline, inputs=tuple(inputs), maps=tuple(maps or ()), input_format=input_format.value,
         follow=follow, documents_root=documents_root,
         source_name=source_name, limit=limit, concurrency=concurrency, lease=lease, drain=drain, model=model,
-        base_url=base_url, max_spend=max_spend, memory=memory, max_invalid=max_invalid,
+        base_url=base_url, max_spend=max_spend, memory=memory, requests_per_minute=requests_per_minute,
+        tokens_per_minute=tokens_per_minute, max_invalid=max_invalid,
         dry_run=dry_run, as_json=as_json, quiet=quiet,
         folder=Path(pipeline.partition(":")[0]).resolve().parent,
     )  # fmt: skip

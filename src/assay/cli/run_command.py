@@ -33,6 +33,7 @@ from assay.domain.contract import plan_of
 from assay.domain.definition import Pipeline
 from assay.domain.failures import ConfigurationError
 from assay.domain.identity import InputRecord
+from assay.domain.pacing import Limits
 from assay.domain.spend import amount
 from assay.pipeline.limits import WorkerLimits
 from assay.pipeline.progress import Progress
@@ -59,6 +60,8 @@ class RunOptions:
     model: str | None = None
     base_url: str | None = None
     max_spend: str | None = None
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
     memory: int = 256
     max_invalid: float = 0.5
     dry_run: bool = False
@@ -140,6 +143,7 @@ async def _run(options: RunOptions, pipeline: Pipeline, model: ModelPort, setup:
     plan = RunPlan(
         url=setup.url, vault=setup.vault, pipeline=pipeline, version_id=setup.version_id,
         model=model, sources=sources, mapping=mapping, limits=limits, limit=options.limit,
+        declared=Limits(options.requests_per_minute, options.tokens_per_minute),
         max_spend=None if options.max_spend is None else amount(options.max_spend),
     )  # fmt: skip
     progress = Progress()

@@ -8,25 +8,20 @@ import typer
 
 
 def status(
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON object.")] = False,
+    watch: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", min=0.2, help="Show it again every so often, until Ctrl-C."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print everything as one JSON object; with --watch one per line.")
+    ] = False,
 ) -> None:
-    """Show every pipeline version's states, dead letters, reviews, calls and cost; sources and database."""
-    from assay.adapters.embedded.server import EmbeddedServer
-    from assay.adapters.postgres.status_store import StatusStore
-    from assay.cli.json_text import to_json
-    from assay.cli.opened import NOTHING_YET, existing_database, is_new
-    from assay.cli.status_page import as_object, show
+    """Show versions, vendor accounts, workers, parked work, recent calls, spend, sources, database."""
+    from assay.cli import status_watch
     from assay.config import load_settings
 
     settings = load_settings()
-    if is_new(settings):
-        typer.echo(to_json(as_object(None, None)) if as_json else NOTHING_YET)
-        return
-    with existing_database(settings) as url:
-        found = StatusStore(url).read()
-    # Asked when this command uses it no more.
-    server = None if settings.database_url else EmbeddedServer(settings.project).status()
-    if as_json:
-        typer.echo(to_json(as_object(found, server)))
+    if watch is None:
+        status_watch.show_once(settings, as_json=as_json)
     else:
-        show(found, server)
+        status_watch.watch(settings, watch, as_json=as_json)

@@ -1,4 +1,4 @@
-"""The status as a page for people, and as an object for programs."""
+"""The status as a page for people: what needs somebody first, then how things stand."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from rich.console import Console
 from rich.text import Text
 
 from assay.adapters.embedded.server import ServerStatus
+from assay.adapters.postgres.budget_store import PipelineBudget
 from assay.adapters.postgres.status_store import Status, VersionStatus
 from assay.cli.opened import NOTHING_YET
-from assay.cli.tables import NONE, console, put, shown, table
+from assay.cli.status_alerts import alerts
+from assay.cli.status_now import money, named, show_hour, show_parked, show_spend, show_vendors, show_workers
+from assay.cli.tables import NONE, put, shown, table
 from assay.domain.lifecycle import TaskState
 
 Row = Mapping[str, object]
@@ -19,106 +22,66 @@ Row = Mapping[str, object]
 _ALWAYS: Final = (TaskState.AUTO_CANDIDATE, TaskState.REVIEW_PENDING, TaskState.QUARANTINED)
 
 
-def as_object(status: Status | None, server: ServerStatus | None) -> dict[str, object]:
-    """Everything by name; a database of null where there is none yet."""
-    embedded = None if server is None else server_object(server)
-    if status is None:
-        return {"database": None, "embedded_server": embedded, "versions": [], "results": [], "sources": [],
-                "isolated": [], "outbox": None}  # fmt: skip
-    return {
-        "database": status.database,
-        "embedded_server": embedded,
-        "versions": [_version_object(each) for each in status.versions],
-        "results": status.results,
-        "sources": status.sources,
-        "isolated": status.isolated,
-        "outbox": status.outbox,
-    }
-
-
-def _version_object(each: VersionStatus) -> dict[str, object]:
-    return {
-        **each.version, "states": each.counts, **each.waiting, "calls": each.calls,
-        "dead_letters": each.dead_letters, "reviews": each.reviews,
-    }  # fmt: skip
-
-
-def server_object(server: ServerStatus) -> dict[str, object]:
-    """The embedded server by name."""
-    return {
-        "running": server.running, "phase": server.phase.value, "pid": server.pid, "port": server.port,
-        "version": server.version, "in_use": server.clients_held,
-        "data_dir": None if server.data_dir is None else str(server.data_dir),
-        "log": None if server.log is None else str(server.log),
-    }  # fmt: skip
-
-
-def show(status: Status, server: ServerStatus | None) -> None:
+def show(
+    screen: Console, status: Status, budgets: Sequence[PipelineBudget], server: ServerStatus | None
+) -> None:
     """Print the page."""
-    screen = console()
     if not status.versions:
         screen.print(NOTHING_YET)
     else:
+        for alert in alerts(status, budgets):
+            screen.print(Text(alert, style="bold red"))
+            screen.print()
         _show_versions(screen, status.versions)
+        show_vendors(screen, status.accounts)
+        show_workers(screen, status.workers)
+        show_parked(screen, status.versions)
+        show_hour(screen, status.versions)
+        show_spend(screen, budgets)
+        _show_calls(screen, status.versions)
         _show_reasons(screen, "Open dead letters", [(v.version, v.dead_letters) for v in status.versions])
         _show_reasons(screen, "Open reviews", [(v.version, v.reviews) for v in status.versions])
-        _show_waiting(screen, status.versions)
-        _show_calls(screen, status.versions)
     _show_sources(screen, status.sources)
     _show_isolated(screen, status.isolated)
     _show_database(screen, status, server)
-
-
-def _named(version: Row) -> str:
-    label = f" {shown(version['version_label'])}" if version["version_label"] else ""
-    return f"{shown(version['pipeline'])}{label} {str(version['pipeline_version'])[:12]}"
 
 
 def _show_versions(screen: Console, versions: Sequence[VersionStatus]) -> None:
     states = [s for s in TaskState if s in _ALWAYS or any(v.counts.get(s) for v in versions)]
     rows = []
     for each in versions:
-        stage = shown(each.version["stage"])
-        frozen = f", frozen: {shown(each.version['frozen_reason'])}" if each.version["frozen"] else ""
-        frozen += f", stopped: {shown(each.version['stopped'])}" if each.version["stopped"] else ""
+        held_up = [name for name in ("stopped", "frozen") if each.version[name]]
+        stage = ", ".join([shown(each.version["stage"]), *held_up])
+        models = ", ".join(shown(row["model"]) for row in each.models) or NONE
         counts = [each.counts.get(state, 0) for state in states]
-        rows.append([_named(each.version), stage + frozen, sum(each.counts.values()), *counts])
+        rows.append([named(each.version), stage, models, sum(each.counts.values()), *counts])
     names = [state.value for state in states]
-    put(
-        screen,
-        table("Pipeline versions", ["version", "stage", "tasks", *names], rows, right=["tasks", *names]),
-    )
+    headings = ["version", "stage", "models seen", "tasks", *names]
+    put(screen, table("Pipeline versions", headings, rows, right=headings[3:]))
 
 
 def _show_reasons(screen: Console, title: str, found: Sequence[tuple[Row, Sequence[Row]]]) -> None:
-    rows = [[_named(version), row["reason"], row["count"]] for version, each in found for row in each]
+    rows = [[named(version), row["reason"], row["count"]] for version, each in found for row in each]
     if rows:
         put(screen, table(title, ["version", "reason", "count"], rows, right=["count"]))
 
 
-def _show_waiting(screen: Console, versions: Sequence[VersionStatus]) -> None:
-    names = ("live_leases", "expired_leases", "parked", "due", "next_due")
-    rows = [[_named(v.version), *(v.waiting[name] for name in names)] for v in versions if
-            any(v.waiting[name] for name in names)]  # fmt: skip
-    if rows:
-        headings = ["version", "leases held", "leases expired", "parked", "due now", "next due"]
-        put(screen, table("At work and waiting", headings, rows, right=headings[1:5]))
-
-
 def _show_calls(screen: Console, versions: Sequence[VersionStatus]) -> None:
     names = ("calls", "corrections", "failed", "lost", "cost", "reserved", "cost_unknown")
-    rows = [[_named(v.version), *(v.calls[name] for name in names)] for v in versions if v.calls["calls"]]
+    rows = [
+        [named(v.version), *(money(v.calls[name]) for name in names)] for v in versions if v.calls["calls"]
+    ]
     if rows:
         headings = ["version", "calls", "corrections", "failed", "lost", "cost", "lost calls, at reserve",
                     "of unknown cost"]  # fmt: skip
-        put(screen, table("Calls", headings, rows, right=headings[1:]))
+        put(screen, table("Calls in all", headings, rows, right=headings[1:]))
 
 
 def _show_sources(screen: Console, sources: Sequence[Row]) -> None:
     rows = [
         [
             row["source"],
-            NONE if row["pipeline"] is None else _named(row),
+            NONE if row["pipeline"] is None else named(row),
             row["committed_offset"],
             row["total"],
             row["inputs"],

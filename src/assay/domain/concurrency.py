@@ -37,12 +37,13 @@ class Window:
         """Calls that may be in flight."""
         return int(self._size)
 
-    def succeeded(self, in_flight: int) -> None:
-        """A call succeeded while `in_flight` (itself included) were out."""
-        if self._size >= self._most or in_flight < self._size * _FULL:
-            return
-        step = 1.0 if self._slow_start else 1.0 / self._size
-        self._size = min(self._size + step, float(self._most))
+    def succeeded(self, in_flight: int) -> bool:
+        """A call succeeded while `in_flight` (itself included) were out; whether one more may be out now."""
+        before = self._size
+        if before >= self._most or in_flight < before * _FULL:
+            return False
+        self._size = min(before + (1.0 if self._slow_start else 1.0 / before), float(self._most))
+        return int(self._size) > int(before)
 
     def pushed_back(self, now: float, sent_at: float, *, needed: float = 0.0) -> bool:
         """The vendor refused a call sent at `sent_at`; False where an earlier cut already answers it.

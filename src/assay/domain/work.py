@@ -36,7 +36,7 @@ class ClaimedTask:
     """One attempt on one task: the lease of `attempt_id` is ours until somebody takes over.
 
     `key` is the record's data key, needed to seal the label. `attempts` counts this one, without those that
-    a park gave back; `tries` counts every one.
+    a park gave back; `tries` counts every one. `is_retry`: it was parked because its vendor failed.
     """
 
     task_id: int
@@ -55,6 +55,7 @@ class ClaimedTask:
     age_seconds: float
     taken_over: bool
     readable: bool = True
+    is_retry: bool = False
 
     @property
     def identity(self) -> InputKey:

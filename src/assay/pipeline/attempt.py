@@ -34,6 +34,8 @@ from assay.domain.work import (
     park,
     refer,
 )
+from assay.pipeline.flow import Flow
+from assay.pipeline.flow_ticket import BreakerOpen
 from assay.ports import ModelPort, ModelRequest, ModelResponse, Probe, VaultPort
 from assay.telemetry import tell
 
@@ -42,6 +44,9 @@ from assay.telemetry import tell
 MAX_TAKE_OVERS: Final = 10
 
 _DEFECTS: Final = (Exception,)
+
+# Only a first guess: the flow learns from the vendor's own counts.
+_CHARACTERS_PER_TOKEN: Final = 4
 
 FIRST: Final = 1
 CORRECTION: Final = 2
@@ -78,6 +83,7 @@ class Annotator:
         pipeline: Pipeline,
         model: ModelPort,
         vault: VaultPort,
+        flow: Flow,
         *,
         note_first_pass: NoteFirstPass,
         chance: Callable[[], float],
@@ -86,6 +92,7 @@ class Annotator:
         self._pipeline = pipeline
         self._model = model
         self._vault = vault
+        self._flow = flow
         self._note = note_first_pass
         self._chance = chance
         self._probe = probe
@@ -106,12 +113,16 @@ class Annotator:
         if task.take_overs > MAX_TAKE_OVERS:
             # So many workers died with it that the record may be what kills them.
             return self._give_up(task, "attempts_exhausted", (("", "take_over"),), Passes(first_code))
-        if first_code is None:
-            ended = await self._first_pass(task, underway)
-            if isinstance(ended, Finish):
-                return ended
-            first_code = ended
-        verdict, call = await self._pass(task, CORRECTION, underway)
+        try:
+            if first_code is None:
+                ended = await self._first_pass(task, underway)
+                if isinstance(ended, Finish):
+                    return ended
+                first_code = ended
+            verdict, call = await self._pass(task, CORRECTION, underway)
+        except BreakerOpen as refused:
+            # Nothing was called: neither an attempt nor age is used up.
+            return park(task, refused.seconds, "breaker_open", Passes(first_code), uses_attempt=False)
         passes = Passes(first_code, verdict.code.value if isinstance(verdict, Rejected) else None, (call,))
         return self._conclude(task, verdict, passes)
 
@@ -140,29 +151,44 @@ class Annotator:
         self, task: ClaimedTask, number: int, underway: Underway
     ) -> tuple[Accepted | Rejected | ProviderError, CallRecord]:
         request = self._request(task, number)
+        size = sum(len(text) for _, text in request.messages) // _CHARACTERS_PER_TOKEN
+        retry = task.is_retry and (number == FIRST or task.first_pass_code is not None)
+        ticket = self._flow.try_admit(size, retry=retry) or await self._flow.admit(size, retry=retry)
+        try:
+            verdict = await self._ask(task, request, underway)
+        except BaseException:
+            # Nobody will hear how this call ended.
+            self._flow.give_back(ticket)
+            raise
+        if isinstance(verdict, ProviderError):
+            self._flow.failed(ticket, verdict)
+            return verdict, _failed_call(number, verdict)
+        self._flow.answered(ticket, verdict)
+        underway.calling = None
+        self._probe("after_call")
+        judged = judge(self._pipeline.contract, verdict.content, truncated=verdict.truncated)
+        return judged, _call(number, verdict, judged)
+
+    async def _ask(
+        self, task: ClaimedTask, request: ModelRequest, underway: Underway
+    ) -> ModelResponse | ProviderError:
         self._probe("before_call")
-        underway.calling = number
+        underway.calling = request.pass_number
         try:
             async with asyncio.timeout(self._pipeline.call_timeout_seconds):
-                response = await self._model.complete(request)
+                return await self._model.complete(request)
         except ProviderError as failure:
-            return failure, _failed_call(number, failure)
+            return failure
         except TimeoutError:
-            late = TransientProviderError("provider_timeout")
-            return late, _failed_call(number, late)
+            return TransientProviderError("provider_timeout")
         except AssayError:
             raise
         except _DEFECTS as defect:
             # A defect of the adapter that this one record brings out: it must not take the run down with it.
             # Its message may quote the record: only its type is told.
             tell("provider_adapter_error", error=defect, task_id=task.task_id, attempt_id=task.attempt_id,
-                 pass_number=number)  # fmt: skip
-            broken = TransientProviderError("provider_adapter_error")
-            return broken, _failed_call(number, broken)
-        underway.calling = None
-        self._probe("after_call")
-        verdict = judge(self._pipeline.contract, response.content, truncated=response.truncated)
-        return verdict, _call(number, response, verdict)
+                 pass_number=request.pass_number)  # fmt: skip
+            return TransientProviderError("provider_adapter_error")
 
     def _request(self, task: ClaimedTask, number: int) -> ModelRequest:
         return ModelRequest(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from assay.domain.identity import InputRecord
 from assay.domain.work import ClaimedTask, Claims, Isolation, NotWon, Offer, Verdict
+from assay.pipeline.flow import Flow
 from assay.pipeline.limits import WorkerLimits
 from assay.pipeline.memory import MemoryBudget, size_of
 from assay.pipeline.offers import Offers
@@ -35,6 +36,7 @@ class Claiming:
         done: Callable[[InputRecord], None],
         memory: MemoryBudget,
         spend: SpendGuard,
+        flow: Flow,
         probe: Probe,
     ) -> None:
         self._claims = claims
@@ -47,6 +49,7 @@ class Claiming:
         self._done = done
         self._memory = memory
         self._spend = spend
+        self._flow = flow
         self._probe = probe
         self._last_poll = float("-inf")
         self._parked = 0
@@ -70,6 +73,8 @@ class Claiming:
         offered, tried = await self._claim_offers(left) if left else ([], False)
         taken = [*waiting, *offered]
         self._spend.claimed(drawn, [task for task, _ in taken])
+        retries = sum(task.is_retry for task, _ in waiting)
+        self._flow.note_calls(first=len(offered), retries=retries)
         self._progress.claimed += len(taken)
         self._progress.taken_over += sum(task.taken_over for task, _ in taken)
         return taken, tried or bool(waiting)
@@ -90,7 +95,9 @@ class Claiming:
         now = asyncio.get_running_loop().time()
         if now - self._last_poll < self._limits.poll_seconds:
             return []
-        tasks = await self._claims.claim_waiting(room, max_bytes=self._memory.left)
+        # Beyond the retry budget parked tasks simply go on waiting; what dead workers left is no retry.
+        allowed = self._flow.retries_allowed()
+        tasks = await self._claims.claim_waiting(room, retries=allowed, max_bytes=self._memory.left)
         for task in tasks:
             self._memory.take(size_of(task.text))
         # As many as fit: more may be due, and the next free slots need not wait for them.

@@ -47,9 +47,9 @@ class _Waiter:
 class Flow:
     """Tickets for calls. Not thread-safe: one event loop. Without a port nothing is limited but `retries`.
 
-    `on_room` is called when calls may be started after `room` had said that none may; `on_change(what, why)`
-    when the breaker opened or closed (`breaker_opened`, `breaker_closed`), limits became known
-    (`limit_learned`) or the vendor refused more than its rate (`throttled`).
+    `on_room` is called when more attempts may be started, after `limit` was below the concurrency;
+    `on_change(what, why)` when the breaker opened or closed (`breaker_opened`, `breaker_closed`), limits
+    became known (`limit_learned`) or the vendor refused more than its rate (`throttled`).
     """
 
     def __init__(
@@ -118,13 +118,23 @@ class Flow:
         """Until somebody may try whether the vendor is back; 0 while it answers."""
         return self._gate.seconds_until_probe(self._clock())
 
-    def room(self, running: int) -> int:
-        """How many more calls may be started while so many run (those that wait for a ticket included)."""
+    def limit(self) -> int:
+        """How many attempts there may be now, those that wait for a ticket included."""
         if self._link is None:
-            return self._settings.concurrency - running
-        room = max(self._room(running), 0)
-        self._denied = room == 0
-        return room
+            return self._settings.concurrency
+        limit = self._window.size
+        if not self._gate.closed:
+            limit = self._in_flight + self._gate.has_probe
+        elif self._scouting:
+            limit = 1
+        elif self._pace.on:
+            limit = min(limit, self._in_flight + self._pace.calls_within(self._settings.ahead))
+        self._denied = limit < self._settings.concurrency
+        return limit
+
+    def room(self, running: int) -> int:
+        """How many more attempts may be started while so many are under way."""
+        return max(self.limit() - running, 0)
 
     def retries_allowed(self) -> int:
         """How many parked tasks may be claimed now for another try."""
@@ -133,20 +143,6 @@ class Flow:
     def note_calls(self, *, first: int = 0, retries: int = 0) -> None:
         """So many tasks were claimed for their first call, so many for another try."""
         self._budget.called(first=first, retries=retries)
-
-    def _room(self, running: int) -> int:
-        if not self._gate.closed:
-            now = self._clock()
-            if not self._gate.offers_probe(now):
-                return 0
-            self._gate.offered(now)
-            return 1
-        if self._scouting:
-            return 1 - running
-        room = self._window.size - running
-        if self._pace.on:
-            room = min(room, self._pace.calls_within(self._settings.ahead) - len(self._waiters))
-        return room
 
     # --- tickets --------------------------------------------------------------------------------------
 
@@ -275,7 +271,8 @@ class Flow:
         if end == "success":
             self._findings.answered += 1
             self._gate.succeeded(now)
-            self._window.succeeded(self._in_flight)
+            if self._window.succeeded(self._in_flight):
+                self._say_room()
             self._pace.took(now - ticket.sent_at)
             if ticket.retry:
                 self._budget.retry_succeeded()

@@ -32,7 +32,7 @@ class Gate:
         self._watch = FailureWatch(rules)
         self._breaker = Breaker()
         self._probing = self._out = False
-        self._since = self._offered_at = self._not_before = float("-inf")
+        self._since = self._not_before = float("-inf")
         self.closed = True
         self.succeeded = self._watch.succeeded
 
@@ -46,14 +46,6 @@ class Gate:
     def has_probe(self) -> bool:
         """Whether this worker has the probe and has not sent it."""
         return self._probing and not self._out
-
-    def offers_probe(self, now: float) -> bool:
-        """Whether the probe is there and no call has just been started for it."""
-        return self.has_probe and now - self._offered_at >= _IDLE_SECONDS
-
-    def offered(self, now: float) -> None:
-        """The worker was told that it may start one call."""
-        self._offered_at = now
 
     def take_probe(self) -> bool:
         """The one call that may go out while the breaker is not closed."""
@@ -92,7 +84,7 @@ class Gate:
         """What the account says."""
         mine = breaker.state is BreakerState.HALF_OPEN and breaker.prober == self._name
         if mine and not self._probing:
-            self._since, self._offered_at = now, float("-inf")
+            self._since = now
         self._probing = mine
         self._out = self._out and mine
         self._become(breaker, None, None)

@@ -26,6 +26,7 @@ from assay.domain.work import (
 from assay.pipeline.attempt import Annotator, LeaseGone, NoteFirstPass, Stopped, cut_off
 from assay.pipeline.brakes import Brakes
 from assay.pipeline.claiming import Claiming, Taken
+from assay.pipeline.flow import Flow
 from assay.pipeline.held import Held, HeldTasks, Renewal
 from assay.pipeline.intake import Intake
 from assay.pipeline.limits import WorkerLimits
@@ -87,6 +88,7 @@ class Worker:
         limits: WorkerLimits,
         progress: Progress,
         spend: SpendGuard,
+        flow: Flow,
         *,
         make_annotator: Callable[[NoteFirstPass], Annotator],
         draw: Callable[[InputRecord], tuple[float, bool]],
@@ -100,6 +102,7 @@ class Worker:
         self._reserve = reserve
         self._probe = probe
         self._spend = spend
+        self._flow = flow
         self._brakes = Brakes(ports.versions, spend, self._on_stop)
         self._models = ModelWatch(ports.versions.note_model)
         self._annotator = make_annotator(self._note_first_pass)
@@ -125,9 +128,7 @@ class Worker:
         self._noter: MicroBatcher[_Note] = MicroBatcher(
             self._write_notes, every=limits.finish_every_seconds / 4, most=limits.batch
         )
-        self._slots = Slots(
-            self._annotate, self._finisher, limit=lambda: limits.concurrency, on_failure=self._fail
-        )
+        self._slots = Slots(self._annotate, self._finisher, limit=flow.limit, on_failure=self._fail)
 
     def request_stop(self) -> None:
         """Drain: take nothing new, finish what is in flight, park the rest, commit, end."""
@@ -156,12 +157,13 @@ class Worker:
         claiming = Claiming(
             self._ports.claims, self._ports.sources, self._limits, self._progress, source_id=source_id,
             offers=self._offers, draw=self._draw, done=self._done, memory=self._memory, spend=self._spend,
-            probe=self._probe,
+            flow=self._flow, probe=self._probe,
         )  # fmt: skip
         renewal = Renewal(
             self._held, self._ports.renewal, lease_seconds=self._limits.lease_seconds,
             on_lost=self._on_lost, probe=self._probe,
         )  # fmt: skip
+        self._flow.on_room = self._on_room
         renewal.start()
         self._finisher.start()
         self._noter.start()
@@ -238,7 +240,7 @@ class Worker:
                 return
             self._wake.clear()
             self._progress.in_flight = self._slots.running
-            taken, tried = await claiming.some(self._slots.occupied, self._limits.concurrency)
+            taken, tried = await self._claim(claiming)
             if self._take(taken) or tried:
                 continue
             if await self._is_over(claiming):
@@ -248,6 +250,17 @@ class Worker:
                 self._stopped = self._brakes.stop
                 continue
             await self._sleep_until_something_happens()
+
+    async def _claim(self, claiming: Claiming) -> tuple[list[Taken], bool]:
+        if self._flow.is_open:
+            # The vendor does not answer: nothing is claimed, attempts and age stand still.
+            await claiming.nothing_parked()
+            return [], False
+        return await claiming.some(self._slots.occupied, min(self._flow.limit(), self._limits.concurrency))
+
+    def _on_room(self) -> None:
+        self._slots.start()
+        self._wake.set()
 
     def _take(self, taken: Sequence[Taken]) -> bool:
         held = [Held(task, record) for task, record in taken]

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid4
 
+from assay.adapters.postgres.claim_rows import attributes_of, task_of, verdict_of
 from assay.adapters.postgres.owner_lease import OwnerLease
 from assay.adapters.postgres.queries import queries
 from assay.adapters.postgres.record_keys import RecordKeys
 from assay.adapters.postgres.session import Connection, Pool, columns, transact
+from assay.domain.failure_table import FAILURE_TABLE, Destination
 from assay.domain.failures import Unreadable
-from assay.domain.identity import NO_ATTRIBUTES, Attributes, InputKey, InputRecord
+from assay.domain.identity import InputKey, InputRecord
 from assay.domain.sealing import text_aad
 from assay.domain.work import ClaimedTask, Claims, NotWon, Offer, Verdict
 from assay.ports import Probe, VaultPort
-
-_ATTRIBUTES: Final = tuple(each.name for each in dataclasses.fields(Attributes))
 
 # The work list before its first page.
 _START: Final = ("-infinity", 0)
 # Pages that one poll reads at most when others keep taking what it found.
 _MOST_PAGES: Final = 4
 _MAX_BYTES: Final = 2**62
+# What waits for one of these is a retry; whatever else is parked was stopped by us.
+_RETRY_CODES: Final = [rule.code for rule in FAILURE_TABLE.values() if rule.destination is Destination.RETRY]
 
 
 class _Page(NamedTuple):
@@ -33,7 +33,7 @@ class _Page(NamedTuple):
 
     after: tuple[Any, int]
     most: int
-    most_parked: int
+    retries: int
     max_bytes: int
 
 
@@ -55,6 +55,7 @@ class ClaimStore:
         version_id: int,
         lease: OwnerLease,
         lease_seconds: float,
+        account: str | None = None,
         probe: Probe = lambda _: None,
     ) -> None:
         self._pool = pool
@@ -63,6 +64,7 @@ class ClaimStore:
         self._version_id = version_id
         self._owner = lease
         self._lease_seconds = lease_seconds
+        self._account = account
         self._probe = probe
         self._sql = queries("claim")
 
@@ -167,7 +169,7 @@ class ClaimStore:
                 continue
             if input_hash == record.sha256 and first_seen != [source_id, *record.position[:2]]:
                 duplicates.append((*record.position[:2], *record.key))
-            verdict = _verdict(record, attempts, input_hash, (state, claimable, wait, attempt))
+            verdict = verdict_of(record, attempts, input_hash, (state, claimable, wait, attempt))
             verdicts.append(verdict)
             if verdict is None and lease_to_end is not None:
                 to_end.add(lease_to_end)
@@ -203,7 +205,7 @@ class ClaimStore:
     @staticmethod
     def _input_row(record: InputRecord, wrapped: bytes, sealed: bytes) -> tuple[Any, ...]:
         return (record.record_id, record.input_version, record.sha256, record.position.partition,
-                record.position.offset, record.position.line, _attributes(record), wrapped,
+                record.position.offset, record.position.line, attributes_of(record), wrapped,
                 sealed)  # fmt: skip
 
     async def _insert_tasks(
@@ -236,7 +238,7 @@ class ClaimStore:
         for row in rows:
             key = InputKey(row[0], row[1])
             record = batch[key].record
-            won[key] = _task(row, record.sha256, record.text, keys.get(row[4]))
+            won[key] = task_of(row, record.sha256, record.text, keys.get(row[4]))
         if book:
             await self._book(connection, list(won.values()))
         return won
@@ -253,7 +255,7 @@ class ClaimStore:
     ) -> list[ClaimedTask]:
         """Claim parked tasks that are due and tasks whose worker died, from what PostgreSQL holds.
 
-        At most `most` tasks, `retries` parked ones among them (None: any number), with texts of up to
+        At most `most` tasks, `retries` among them (None: any number), with texts of up to
         `max_bytes` (sealed) together; one task always fits.
         """
         await self._ensure_lease()
@@ -279,8 +281,9 @@ class ClaimStore:
                 return _Found(await self._opened(connection, rows), None)
         candidates = await self._all(
             connection, "waiting_candidates",
-            {"version_id": self._version_id, "most": page.most, "most_parked": max(page.most_parked, 0),
-             "after_due": page.after[0], "after_task": page.after[1], "bytes": page.max_bytes},
+            {"version_id": self._version_id, "most": page.most, "retries": max(page.retries, 0),
+             "retry_codes": _RETRY_CODES, "after_due": page.after[0], "after_task": page.after[1],
+             "bytes": page.max_bytes},
         )  # fmt: skip
         offered.clear()
         offered.update((task_id, uuid4()) for task_id, _, _ in candidates)
@@ -288,7 +291,8 @@ class ClaimStore:
             return _Found([], None)
         if to_end := sorted({lease for _, _, lease in candidates if lease is not None}):
             await connection.execute(self._sql["end_leases"], {"lease_ids": to_end})
-        terms = {"task_ids": list(offered), "attempt_ids": list(offered.values())}
+        terms = {"task_ids": list(offered), "attempt_ids": list(offered.values()),
+                 "retry_codes": _RETRY_CODES}  # fmt: skip
         rows = await self._all(connection, "claim_waiting", self._lease_terms() | terms)
         parked = [(due, task_id) for task_id, due, _ in candidates if due is not None]
         last = max(parked) if parked and len(candidates) >= page.most else None
@@ -306,7 +310,7 @@ class ClaimStore:
             aad = text_aad(InputKey(row[0], row[1]), row[12])
             sealed_key, sealed = texts.get(row[4], (None, b""))
             key, text = self._text(sealed_key, sealed, aad)
-            opened.append(_task(row, row[12], text, key))
+            opened.append(task_of(row, row[12], text, key, is_retry=row[13]))
         return opened
 
     def _text(self, key: bytes | None, sealed: bytes, aad: bytes) -> tuple[bytes | None, str]:
@@ -346,7 +350,7 @@ class ClaimStore:
     def _lease_terms(self) -> dict[str, Any]:
         return {
             "version_id": self._version_id, "actor": self._owner.owner, "lease_id": self._owner.lease_id,
-            "lease_seconds": self._lease_seconds,
+            "lease_seconds": self._lease_seconds, "account": self._account,
         }  # fmt: skip
 
     async def _all(self, connection: Connection, name: str, parameters: Any) -> list[tuple[Any, ...]]:
@@ -354,47 +358,5 @@ class ClaimStore:
         return await cursor.fetchall()
 
 
-def _verdict(
-    record: InputRecord,
-    attempts: dict[InputKey, UUID],
-    input_hash: bytes | None,
-    found: tuple[str | None, bool | None, float, UUID | None],
-) -> NotWon | None:
-    """In the order of SPEC 4: erased, conflict, settled, in progress."""
-    state, claimable, wait, attempt = found
-    if state == "erased":
-        return NotWon(record, Verdict.ERASED)
-    if input_hash is not None and input_hash != record.sha256:
-        return NotWon(record, Verdict.CONFLICT)
-    if attempt is not None and attempt == attempts[record.key]:
-        return NotWon(record, Verdict.WON)
-    if state is None or claimable:
-        return None
-    if state == "processing":
-        return NotWon(record, Verdict.IN_PROGRESS, wait)
-    return NotWon(record, Verdict.SETTLED)
-
-
-def _attributes(record: InputRecord) -> str | None:
-    """What is known of a record beside its text, as a JSON object; None where that is nothing."""
-    attributes = record.attributes
-    if attributes is NO_ATTRIBUTES and record.document_ref is None:
-        return None
-    named = {name: getattr(attributes, name) for name in _ATTRIBUTES} | {"document_ref": record.document_ref}
-    given = {name: value for name, value in named.items() if value is not None}
-    return json.dumps(given) if given else None
-
-
 def _claims(batch: dict[InputKey, Offer], won: dict[InputKey, ClaimedTask], not_won: list[NotWon]) -> Claims:
     return Claims([(batch[key].record, task) for key, task in won.items()], not_won)
-
-
-def _task(row: tuple[Any, ...], sha256: bytes, text: str, key: bytes | None) -> ClaimedTask:
-    record_id, input_version, task_id, attempt_id, text_ref, attempts, *rest = row
-    first_pass, selected, tries, take_overs, age, over, *_ = rest
-    return ClaimedTask(
-        task_id=task_id, attempt_id=attempt_id, record_id=record_id, input_version=input_version,
-        sha256=sha256, text=text, text_ref=text_ref, key=key or b"", attempts=attempts,
-        first_pass_code=first_pass, quality_selected=selected, tries=tries, take_overs=take_overs,
-        age_seconds=age, taken_over=over, readable=key is not None,
-    )  # fmt: skip

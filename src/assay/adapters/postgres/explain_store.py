@@ -14,13 +14,17 @@ from assay.adapters.postgres.reading import Row, grouped, reading, rows
 
 @dataclass(frozen=True, slots=True)
 class AnnotationHistory:
-    """One annotation: how it stands (`task`), and everything that happened to it, in order."""
+    """One annotation: how it stands (`task`), and everything that happened to it, in order.
+
+    `holds`: stops, freezes and changed models of its version while it was at work, the latest first.
+    """
 
     task: Row
     moves: list[Row]
     calls: list[Row]
     dead_letters: list[Row]
     review_items: list[Row]
+    holds: list[Row]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +81,11 @@ class ExplainStore:
         self, connection: psycopg.Connection[TupleRow], tasks: list[Row]
     ) -> list[AnnotationHistory]:
         task_ids = {"task_ids": [task["task_id"] for task in tasks]}
-        moves, calls, dead_letters, reviews = (
+        moves, calls, dead_letters, reviews, holds = (
             grouped(self._rows(connection, query, task_ids), "task_id")
-            for query in ("explain_moves", "explain_calls", "explain_dead_letters", "explain_reviews")
-        )
+            for query in ("explain_moves", "explain_calls", "explain_dead_letters", "explain_reviews",
+                          "explain_holds")
+        )  # fmt: skip
         return [
             AnnotationHistory(
                 task,
@@ -88,6 +93,7 @@ class ExplainStore:
                 calls.get(task["task_id"], []),
                 dead_letters.get(task["task_id"], []),
                 reviews.get(task["task_id"], []),
+                holds.get(task["task_id"], []),
             )
             for task in tasks
         ]

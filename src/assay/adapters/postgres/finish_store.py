@@ -25,12 +25,20 @@ class FinishStore:
     """Finishes for one pipeline version by one worker (`actor`)."""
 
     def __init__(
-        self, pool: Pool, *, name: str, version_id: int, actor: str, probe: Probe = lambda _: None
+        self,
+        pool: Pool,
+        *,
+        name: str,
+        version_id: int,
+        actor: str,
+        account: str | None = None,
+        probe: Probe = lambda _: None,
     ) -> None:
         self._pool = pool
         self._name = name
         self._version_id = version_id
         self._actor = actor
+        self._account = account
         self._probe = probe
         self._sql = queries("finish")
 
@@ -79,7 +87,7 @@ class FinishStore:
         return (
             columns([_finish_row(finish) for finish in finishes], _FINISH_COLUMNS)
             | columns(calls, tuple(f"call_{name}" for name in CALL_COLUMNS))
-            | {"actor": self._actor}
+            | {"actor": self._actor, "account": self._account}
         )
 
     async def _write_destinations(

@@ -118,7 +118,8 @@ SELECT record_id, input_version, encrypted_text_ref FROM registered
 -- Insert or take over. Wins need equal content: the join to inputs refuses another hash, the WHERE refuses it
 -- once more for an existing task. The clock is read once, before any wait for a lock, which makes the test of
 -- the other lease conservative; a lease row that has not been ended still protects its tasks.
-WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now),
+WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now,
+                                   assay.last_outage(%(account)b::text) AS outage_until),
 offered AS MATERIALIZED (
     SELECT * FROM unnest(
         %(record_ids)b::text[], %(input_versions)b::int4[], %(sha256s)b::bytea[], %(attempt_ids)b::uuid[],
@@ -148,8 +149,9 @@ ON CONFLICT (record_id, input_version, version_id) DO UPDATE SET
     lease_until = excluded.lease_until,
     lease_id = excluded.lease_id,
     not_before = NULL,
-    aged_seconds = t.aged_seconds + CASE WHEN t.state = 'retry_scheduled'
-        THEN extract(epoch FROM least(t.not_before, excluded.last_moved_at) - t.last_moved_at) ELSE 0 END,
+    aged_seconds = t.aged_seconds + CASE WHEN t.state = 'retry_scheduled' THEN assay.time_spent(
+        t.last_moved_at, least(t.not_before, excluded.last_moved_at), %(account)b::text,
+        (SELECT outage_until FROM clock)) ELSE 0 END,
     attempts = t.attempts + CASE WHEN t.state = 'processing' THEN 0 ELSE 1 END,
     take_overs = t.take_overs + CASE WHEN t.state = 'processing' THEN 1 ELSE 0 END,
     moves = t.moves + 1,
@@ -214,16 +216,17 @@ WHERE subject_id = ANY (%(subject_ids)b::text[])
 -- locked, claim_waiting decides. (Locking parked rows first would turn the lock order around.) A retry whose
 -- lease was renewed is past its due_at and no candidate: many of them must not use up the limit. The pages of
 -- the work list are cut by key (due_at, task_id), never by an offset: a page of tasks that cannot be claimed
--- does not hide what is behind it. `lease_to_end`: the lease that end_leases has to end before. Texts count
+-- does not hide what is behind it. Only what waits because its vendor failed is a retry: up to `retries` of
+-- those, however much else is due (a drained run, a breaker or a stop parked it). `lease_to_end`: the lease that end_leases has to end before. Texts count
 -- against a budget of bytes; the first one always fits.
 WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now),
-parked AS MATERIALIZED (
-    SELECT p.task_id, p.due_at,
-           CASE WHEN t.state = 'processing' THEN t.lease_id END AS lease_to_end, t.encrypted_text_ref
+due AS (
+    SELECT p.task_id, p.due_at, t.state, t.lease_id, t.encrypted_text_ref,
+           t.state = 'retry_scheduled' AND t.last_reason = ANY (%(retry_codes)b::text[]) AS is_retry
     FROM assay.parked_tasks p
     CROSS JOIN clock
     CROSS JOIN LATERAL (
-        SELECT t.state, t.lease_id, t.encrypted_text_ref,
+        SELECT t.state, t.lease_id, t.encrypted_text_ref, t.last_reason,
                assay.lease_end(t.lease_until, t.lease_id) AS lease_end
         FROM assay.annotation_tasks t
         WHERE t.task_id = p.task_id
@@ -232,8 +235,11 @@ parked AS MATERIALIZED (
     WHERE p.version_id = %(version_id)b::int4 AND p.due_at <= clock.now
       AND (p.due_at, p.task_id) > (%(after_due)b::timestamptz, %(after_task)b::int8)
       AND (t.state = 'retry_scheduled' OR t.lease_end < clock.now)
-    ORDER BY p.due_at, p.task_id
-    LIMIT %(most_parked)b::int4
+),
+parked AS MATERIALIZED (
+    (SELECT * FROM due WHERE is_retry ORDER BY due_at, task_id LIMIT %(retries)b::int4)
+    UNION ALL
+    (SELECT * FROM due WHERE NOT is_retry ORDER BY due_at, task_id LIMIT %(most)b::int4)
 ),
 abandoned AS MATERIALIZED (
     SELECT t.task_id, t.lease_id AS lease_to_end, t.encrypted_text_ref
@@ -256,7 +262,9 @@ abandoned AS MATERIALIZED (
 found AS (
     SELECT task_id, min(due_at) AS due_at, max(lease_to_end) AS lease_to_end,
            max(encrypted_text_ref) AS encrypted_text_ref
-    FROM (SELECT task_id, due_at, lease_to_end, encrypted_text_ref FROM parked
+    FROM (SELECT task_id, due_at, CASE WHEN state = 'processing' THEN lease_id END AS lease_to_end,
+                 encrypted_text_ref
+          FROM parked
           UNION ALL
           SELECT task_id, NULL, lease_to_end, encrypted_text_ref FROM abandoned) AS each
     GROUP BY task_id
@@ -277,9 +285,11 @@ ORDER BY place
 
 -- name: claim_waiting
 -- Claim candidates by task, in key order; rows that somebody else holds are skipped.
-WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now),
+WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now,
+                                   assay.last_outage(%(account)b::text) AS outage_until),
 ready AS MATERIALIZED (
-    SELECT t.task_id, o.attempt_id
+    SELECT t.task_id, o.attempt_id,
+           t.state = 'retry_scheduled' AND t.last_reason = ANY (%(retry_codes)b::text[]) AS is_retry
     FROM unnest(%(task_ids)b::int8[], %(attempt_ids)b::uuid[]) AS o (task_id, attempt_id)
     JOIN assay.annotation_tasks t ON t.task_id = o.task_id
     CROSS JOIN clock
@@ -295,8 +305,8 @@ SET state = 'processing',
     lease_until = clock.now + make_interval(secs => %(lease_seconds)b::float8),
     lease_id = %(lease_id)b::int8,
     not_before = NULL,
-    aged_seconds = t.aged_seconds + CASE WHEN t.state = 'retry_scheduled'
-        THEN extract(epoch FROM least(t.not_before, clock.now) - t.last_moved_at) ELSE 0 END,
+    aged_seconds = t.aged_seconds + CASE WHEN t.state = 'retry_scheduled' THEN assay.time_spent(
+        t.last_moved_at, least(t.not_before, clock.now), %(account)b::text, clock.outage_until) ELSE 0 END,
     attempts = t.attempts + CASE WHEN t.state = 'processing' THEN 0 ELSE 1 END,
     take_overs = t.take_overs + CASE WHEN t.state = 'processing' THEN 1 ELSE 0 END,
     moves = t.moves + 1,
@@ -309,14 +319,14 @@ WHERE t.task_id = ready.task_id
 RETURNING t.record_id, t.input_version, t.task_id, t.attempt_id, t.encrypted_text_ref, t.attempts,
           t.first_pass_code, t.quality_selected, (t.moves + 1 + t.take_overs) / 2, t.take_overs,
           t.aged_seconds, t.last_move = 'take_over',
-          t.input_sha256
+          t.input_sha256, ready.is_retry
 
 -- name: waiting_recover
 -- Tasks that a claim_waiting of ours already holds: its commit went through, its reply was lost.
 SELECT t.record_id, t.input_version, t.task_id, t.attempt_id, t.encrypted_text_ref, t.attempts,
        t.first_pass_code, t.quality_selected, (t.moves + 1 + t.take_overs) / 2, t.take_overs,
        t.aged_seconds, t.last_move = 'take_over',
-       t.input_sha256
+       t.input_sha256, false
 FROM unnest(%(task_ids)b::int8[], %(attempt_ids)b::uuid[]) AS o (task_id, attempt_id)
 JOIN assay.annotation_tasks t ON t.task_id = o.task_id AND t.attempt_id = o.attempt_id
 

@@ -31,6 +31,7 @@ SELECT t.task_id, v.name AS pipeline, v.pipeline_version, v.label AS version_lab
        o.second_pass_code, t.error_code, t.review_reason, o.confidence, o.accept_at, o.repaired,
        o.label_json::text AS label_json, o.encrypted_label_ref IS NOT NULL AS has_sensitive, o.finished_at,
        t.quality_probability, t.quality_selected, t.first_claimed_at, t.replay_of, t.last_moved_at,
+       t.last_reason,
        assay.lease_end(t.lease_until, t.lease_id) < assay.assay_now() AS lease_expired
 FROM assay.annotation_tasks t
 JOIN assay.pipeline_versions v ON v.version_id = t.version_id
@@ -56,6 +57,42 @@ SELECT task_id, recorded_at, attempt_id, pass_number, outcome, code, http_status
 FROM assay.calls
 WHERE task_id = ANY (%(task_ids)s::int8[])
 ORDER BY call_id
+
+-- name: explain_holds
+-- Stops, freezes and changed models of a task's version, from the task's first claim until it settled: what may
+-- have made it wait, or kept it from becoming auto_candidate.
+WITH concerned AS MATERIALIZED (
+    SELECT t.task_id, t.version_id, t.first_claimed_at,
+           CASE WHEN t.state IN ('processing', 'retry_scheduled') THEN 'infinity'::timestamptz
+                ELSE t.last_moved_at END AS settled_at
+    FROM assay.annotation_tasks t WHERE t.task_id = ANY (%(task_ids)s::int8[])
+),
+holds AS (
+    SELECT c.task_id, 'stopped' AS what, concat_ws(': ', s.code, s.reason) AS why, s.http_status,
+           s.stopped_at AS since, s.stopped_by AS by, s.cleared_at AS until, s.cleared_by AS until_by
+    FROM concerned c
+    JOIN assay.version_stops s ON s.version_id = c.version_id
+    WHERE s.stopped_at <= c.settled_at AND coalesce(s.cleared_at, 'infinity') >= c.first_claimed_at
+    UNION ALL
+    SELECT c.task_id, 'frozen', e.detail ->> 'reason', NULL, e.at, e.actor, u.at, u.actor
+    FROM concerned c
+    JOIN assay.version_events e ON e.version_id = c.version_id AND e.kind = 'frozen'
+    LEFT JOIN LATERAL (
+        SELECT n.at, n.actor FROM assay.version_events n
+        WHERE n.version_id = e.version_id AND n.kind = 'unfrozen' AND n.event_no > e.event_no
+        ORDER BY n.event_no LIMIT 1) AS u ON true
+    WHERE e.at <= c.settled_at AND coalesce(u.at, 'infinity') >= c.first_claimed_at
+    UNION ALL
+    SELECT c.task_id, 'model_changed', (e.detail ->> 'old') || ' to ' || (e.detail ->> 'new'), NULL, e.at,
+           e.actor, NULL, NULL
+    FROM concerned c
+    JOIN assay.version_events e ON e.version_id = c.version_id AND e.kind = 'model_changed'
+    WHERE e.at BETWEEN c.first_claimed_at AND c.settled_at
+)
+SELECT task_id, what, why, http_status, since, by, until, until_by
+FROM holds
+ORDER BY since DESC, what
+LIMIT 100
 
 -- name: explain_dead_letters
 -- The dead letters of the record's tasks.

@@ -50,7 +50,8 @@ RETURNING version_id
 -- worker that took its own task over may send both attempts at once. `serves`: the line's result now points at
 -- the task; it does not where a newer input version or pipeline version serves already. A replay of a task
 -- replaces its output: there is one current output.
-WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now),
+WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now,
+                                   assay.last_outage(%(account)b::text) AS outage_until),
 offered AS MATERIALIZED (
     SELECT u.*, CASE WHEN u.sealed IS NOT NULL THEN nextval('assay_vault.refs') END AS label_ref
     FROM unnest(
@@ -92,7 +93,8 @@ moved AS (
         not_before = CASE WHEN f.state = 'retry_scheduled'
                           THEN clock.now + make_interval(secs => f.delay_seconds) END,
         attempts = t.attempts - CASE WHEN f.uses_attempt THEN 0 ELSE 1 END,
-        aged_seconds = t.aged_seconds + extract(epoch FROM clock.now - t.last_moved_at),
+        aged_seconds = t.aged_seconds + assay.time_spent(
+            t.last_moved_at, clock.now, %(account)b::text, clock.outage_until),
         first_pass_code = coalesce(t.first_pass_code, f.first_pass_code),
         error_code = f.error_code,
         review_reason = f.review_reason,

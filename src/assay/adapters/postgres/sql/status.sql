@@ -18,18 +18,111 @@ FROM assay.annotation_tasks
 GROUP BY version_id, state
 ORDER BY version_id, state
 
+-- name: status_models
+-- Models that vendors reported, by version, in the order in which they showed.
+SELECT m.version_id, m.model, m.baseline, m.first_seen_at,
+       EXISTS (SELECT FROM assay.version_approvals a
+               WHERE a.version_id = m.version_id AND a.kind = 'model' AND a.model = m.model
+                 AND a.revoked_at IS NULL) AS approved
+FROM assay.version_models m
+ORDER BY m.version_id, m.first_seen_at, m.model
+
 -- name: status_waiting
--- Leases and parked work, by the database's clock.
+-- Leases and parked work, by the database's clock. A task in either state is in a claim batch or parked.
+WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now)
 SELECT t.version_id,
        count(*) FILTER (WHERE t.state = 'processing' AND assay.lease_end(t.lease_until, t.lease_id) >= clock.now) AS live_leases,
        count(*) FILTER (WHERE t.state = 'processing' AND assay.lease_end(t.lease_until, t.lease_id) < clock.now) AS expired_leases,
        count(*) FILTER (WHERE t.state = 'retry_scheduled') AS parked,
        count(*) FILTER (WHERE t.state = 'retry_scheduled' AND t.not_before <= clock.now) AS due,
        min(t.not_before) FILTER (WHERE t.state = 'retry_scheduled') AS next_due
-FROM assay.annotation_tasks t
-CROSS JOIN (SELECT assay.assay_now() AS now OFFSET 0) AS clock
+FROM (SELECT unnest(b.task_ids) AS task_id FROM assay.claim_batches b
+      UNION SELECT p.task_id FROM assay.parked_tasks p) AS member
+JOIN assay.annotation_tasks t ON t.task_id = member.task_id
+CROSS JOIN clock
 WHERE t.state IN ('processing', 'retry_scheduled')
 GROUP BY t.version_id
+
+-- name: status_parked
+-- Parked work by version and why it waits. `oldest`: when the record that is longest at work was first claimed.
+SELECT t.version_id, t.last_reason AS reason, count(*) AS count, min(t.first_claimed_at) AS oldest,
+       min(t.not_before) AS next_due
+FROM assay.parked_tasks p
+JOIN assay.annotation_tasks t ON t.task_id = p.task_id
+WHERE t.state = 'retry_scheduled'
+GROUP BY t.version_id, t.last_reason
+ORDER BY t.version_id, count(*) DESC, t.last_reason
+
+-- name: status_workers
+-- Who holds tasks, or held them when it fell silent; a worker that lives and holds none just now is there too.
+WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now),
+held AS MATERIALIZED (
+    SELECT t.last_actor AS worker, assay.lease_end(t.lease_until, t.lease_id) AS lease_until, t.last_moved_at
+    FROM (SELECT unnest(b.task_ids) AS task_id FROM assay.claim_batches b
+          UNION SELECT p.task_id FROM assay.parked_tasks p) AS member
+    JOIN assay.annotation_tasks t ON t.task_id = member.task_id
+    WHERE t.state = 'processing'
+),
+living AS (
+    SELECT l.owner AS worker, min(l.started_at) AS started_at, max(l.lease_until) AS lease_until
+    FROM assay.leases l, clock
+    WHERE l.ended_at IS NULL AND l.lease_until >= clock.now
+    GROUP BY l.owner
+),
+holding AS (
+    SELECT h.worker, count(*) FILTER (WHERE h.lease_until >= clock.now) AS live,
+           count(*) FILTER (WHERE h.lease_until < clock.now) AS expired,
+           min(h.last_moved_at) AS oldest_claim, max(h.lease_until) AS lease_until
+    FROM held h, clock
+    GROUP BY h.worker
+)
+SELECT worker, coalesce(h.live, 0) AS live, coalesce(h.expired, 0) AS expired, h.oldest_claim, l.started_at,
+       greatest(h.lease_until, l.lease_until) AS lease_until
+FROM holding h
+FULL JOIN living l USING (worker)
+ORDER BY worker
+
+-- name: status_accounts
+-- Vendor accounts: limits and where they are known from, the pace, the breaker.
+SELECT a.account, a.breaker_state, a.opened_at, a.open_reason, coalesce(a.open_until, a.probe_until) AS next_probe_at,
+       a.prober, a.times_opened, a.closed_at, a.requests_per_minute, a.tokens_per_minute, a.limits_source,
+       a.limits_seen_at, a.permitted_per_minute, a.cuts, a.cut_at,
+       CASE WHEN a.hold_until > clock.now THEN a.hold_until END AS held_until, a.changed_at
+FROM assay.vendor_accounts a
+CROSS JOIN (SELECT assay.assay_now() AS now OFFSET 0) AS clock
+ORDER BY a.account
+
+-- name: status_hour_outcomes
+-- The calls of the last hour by version, outcome and code. Call ids follow the time but for the length of a
+-- transaction: the primary key leads to the first of them.
+WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now)
+SELECT c.version_id, c.outcome, c.code, count(*) AS calls, coalesce(sum(c.cost), 0) AS cost,
+       count(*) FILTER (WHERE c.billed AND c.cost IS NULL) AS cost_unknown
+FROM assay.calls c
+WHERE c.call_id > coalesce((SELECT o.call_id FROM assay.calls o
+                            WHERE o.recorded_at < (SELECT now FROM clock) - interval '65 minutes'
+                            ORDER BY o.call_id DESC LIMIT 1), 0)
+  AND c.recorded_at >= (SELECT now FROM clock) - interval '1 hour'
+GROUP BY c.version_id, c.outcome, c.code
+ORDER BY c.version_id, count(*) DESC, c.outcome, c.code
+
+-- name: status_hour
+-- The last hour in figures, by version; latencies are those of calls that were answered.
+WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now)
+SELECT c.version_id, count(*) AS calls, coalesce(sum(c.cost), 0) AS cost,
+       coalesce(sum(c.input_tokens), 0)::int8 AS input_tokens,
+       coalesce(sum(c.cached_tokens), 0)::int8 AS cached_tokens,
+       coalesce(sum(c.output_tokens), 0)::int8 AS output_tokens,
+       percentile_cont(0.5) WITHIN GROUP (ORDER BY c.latency_ms)
+           FILTER (WHERE c.outcome IN ('accepted', 'rejected')) AS p50_ms,
+       percentile_cont(0.95) WITHIN GROUP (ORDER BY c.latency_ms)
+           FILTER (WHERE c.outcome IN ('accepted', 'rejected')) AS p95_ms
+FROM assay.calls c
+WHERE c.call_id > coalesce((SELECT o.call_id FROM assay.calls o
+                            WHERE o.recorded_at < (SELECT now FROM clock) - interval '65 minutes'
+                            ORDER BY o.call_id DESC LIMIT 1), 0)
+  AND c.recorded_at >= (SELECT now FROM clock) - interval '1 hour'
+GROUP BY c.version_id
 
 -- name: status_dead_letters
 -- Open dead letters by version and code.
