@@ -10,32 +10,53 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==(\S+?)(?:\s*;.*?)?\s*\\?$")
+# The engine of the local model has an export of its own.
+_APART = frozenset({"embedded", "locallm"})
 _ADDRESS = re.compile(r"https?:|--(?:extra-)?index|--find-links|--trusted-host")
 
 
 def problems(root: Path) -> list[str]:
     """One sentence per requirement that is not pinned, not hashed or out of step."""
-    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
-    build = (root / "requirements" / "build.in").read_text("utf-8").splitlines()
-    runtime = [
-        *project["project"]["dependencies"],
-        *project["project"]["optional-dependencies"]["embedded"],
-        *(line for line in build if line and not line.startswith("#")),
-    ]
-    wanted = {"demo.txt": runtime, "dev.txt": [*runtime, *project["dependency-groups"]["dev"]]}
     found: list[str] = []
     pins: dict[str, dict[str, set[str]]] = {}
-    for name, needs in wanted.items():
-        text = (root / "requirements" / name).read_text("utf-8")
+    for name, needs in _wanted(root).items():
+        file = root / "requirements" / name
+        if not file.is_file():
+            found.append(f"requirements/{name}: it is missing; run make requirements")
+            continue
+        text = file.read_text("utf-8")
         pins[name] = _pins(text)
         found += [f"requirements/{name}: {problem}" for problem in _form_problems(text)]
         found += [f"requirements/{name}: {problem}" for problem in _need_problems(needs, pins[name])]
     found += [
-        f"requirements/demo.txt: {name} differs from dev.txt; run make requirements"
-        for name, versions in pins["demo.txt"].items()
-        if pins["dev.txt"].get(name) != versions
+        f"requirements/{name}: {package} differs from dev.txt; run make requirements"
+        for name in sorted(pins.keys() - {"dev.txt"})
+        for package, versions in pins[name].items()
+        if pins.get("dev.txt", {}).get(package, versions) != versions
     ]
-    return found
+    return found + [
+        f"requirements/demo.txt: {package} is not in dev.txt; run make requirements"
+        for package in pins.get("demo.txt", {}).keys() - pins.get("dev.txt", {}).keys()
+    ]
+
+
+def _wanted(root: Path) -> dict[str, list[str]]:
+    """The exports and what each must have pins for. Weights of the local model are data of nobody's needs."""
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
+    build = (root / "requirements" / "build.in").read_text("utf-8").splitlines()
+    extras, groups = project["project"]["optional-dependencies"], project["dependency-groups"]
+    runtime = [
+        *project["project"]["dependencies"],
+        *extras["embedded"],
+        *(line for line in build if line and not line.startswith("#")),
+    ]
+    tested = [need for name, needs in extras.items() if name not in _APART for need in needs]
+    wanted = {"demo.txt": runtime, "dev.txt": [*runtime, *tested, *groups["dev"]]}
+    if "bench" in groups:
+        wanted["bench.txt"] = [*wanted["dev.txt"], *groups["bench"]]
+    if "locallm" in extras:
+        wanted |= {"local.txt": [*runtime, *extras["locallm"]], "local-data.txt": []}
+    return wanted
 
 
 def _pins(text: str) -> dict[str, set[str]]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -16,18 +17,27 @@ from labelling_project import ASSAY, PATIENCE_SECONDS, Project
 from ledger_against_journal import TwoBooks, two_books
 
 from assay.vendor.price import Price
-from assay.vendor.settings import ORDINARY_DAY, VendorConfig
+from assay.vendor.server import RunningVendor
+from assay.vendor.settings import FaultShares, VendorConfig
+from assay.vendor.stats import Stats
 
 # The price of the pipeline `tickets`; input read from the cache costs as much as other input.
 PRICE_LIST: Final = Price(Decimal(1), Decimal(4), Decimal(1))
+FAULTS: Final = FaultShares(
+    prose_prefix=0.015, string_confidence=0.01, extra_field=0.01, truncation=0.01, html=0.01,
+    reset_mid_body=0.01, truncated_json=0.005, missing_usage=0.005,
+)  # fmt: skip
 ANSWERED: Final = frozenset({"auto_candidate", "review_pending"})
 
 
 def on_an_ordinary_day(project: Project) -> VendorConfig:
-    """A vendor with the command's faults and mistakes, 50 to 300 ms per call, a price list and a journal."""
+    """A vendor with mistakes and faults, 50 to 300 ms per call, a price list and a journal.
+
+    Nothing that asks a worker to slow down (429, 503): there would be no load.
+    """
     return VendorConfig(
         project.folder / "gold.jsonl", seed=3, error_rate=0.02, latency=0.175, latency_spread=0.714,
-        retry_after=0, faults=ORDINARY_DAY, price=PRICE_LIST, cached_share=0.25,
+        retry_after=0, faults=FAULTS, price=PRICE_LIST, cached_share=0.25,
         journal=project.folder / "journal.jsonl",
     )  # fmt: skip
 
@@ -43,6 +53,20 @@ class Command:
         """Its exit code and what it said on standard error, once it has ended."""
         code = await asyncio.to_thread(self.process.wait, timeout)
         return code, self.said()
+
+    async def until(self, vendor: RunningVendor, holds: Callable[[Stats], bool]) -> None:
+        """Wait until the vendor's counts are as asked; an error when the command ends before."""
+        loop = asyncio.get_running_loop()
+        waiting = asyncio.create_task(vendor.until(holds))
+        descriptor = os.pidfd_open(self.process.pid)
+        loop.add_reader(descriptor, waiting.cancel)
+        try:
+            await asyncio.wait([waiting])
+        finally:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
+            waiting.cancel()
+        assert not waiting.cancelled(), f"it ended before that: {self.said()[-2000:]}"
 
     def said(self) -> str:
         """What it has said on standard error so far."""

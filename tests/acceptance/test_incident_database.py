@@ -56,8 +56,8 @@ async def test_the_run_goes_on_by_itself(outage: Outage, tmp_path: Path) -> None
         async with start_vendor(on_an_ordinary_day(project)) as vendor:
             with command(project, *labelling(vendor)) as running:
                 for ended in (RECORDS // 5, RECORDS // 2):
-                    await vendor.until(
-                        lambda stats, ended=ended: stats.ended >= ended and stats.in_flight >= CONCURRENCY // 3
+                    await running.until(
+                        vendor, lambda stats, ended=ended: stats.ended >= ended and stats.in_flight >= CONCURRENCY // 3
                     )
                     await outage(server)
                 code, told = await running.ended()
@@ -74,7 +74,7 @@ async def test_an_outage_beyond_patience_ends_the_run(tmp_path: Path) -> None:
     with project_of_its_own(tmp_path) as (server, project):
         async with start_vendor(on_an_ordinary_day(project)) as vendor:
             with command(project, *labelling(vendor, "--lease", "5")) as running:
-                await vendor.until(lambda stats: stats.ended >= RECORDS // 4)
+                await running.until(vendor, lambda stats: stats.ended >= RECORDS // 4)
                 assert await asyncio.to_thread(server.stop, force=True)
                 code, told = await running.ended()
             assert code == 1, told

@@ -75,7 +75,7 @@ async def kill_at(point: str, project: Project, vendor: RunningVendor) -> None:
     armed = f"{point}:{PASSES.get(point, 1)}"
     with command(project, *labelling(vendor), ASSAY_CRASH=armed) as running:
         if point == "while_draining":
-            await vendor.until(partial(is_loaded, vendor.stats().calls + 2 * CONCURRENCY))
+            await running.until(vendor, partial(is_loaded, vendor.stats().calls + 2 * CONCURRENCY))
             running.process.send_signal(signal.SIGTERM)
         code, told = await running.ended()
     assert code == -signal.SIGKILL, f"{armed} was not reached: exit {code}\n{told[-2000:]}"
@@ -117,7 +117,7 @@ async def test_killed_from_outside_at_any_moment(project: Project) -> None:
         for _ in range(kills):
             calls = vendor.stats().calls + moments.randrange(MANY, 2 * CONCURRENCY)
             with command(project, *labelling(vendor)) as running:
-                await vendor.until(partial(is_loaded, calls))
+                await running.until(vendor, partial(is_loaded, calls))
                 running.process.kill()
                 code, told = await running.ended()
             assert code == -signal.SIGKILL, f"seed {seed}: {told[-2000:]}"

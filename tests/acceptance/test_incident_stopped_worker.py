@@ -28,7 +28,7 @@ def labelling(vendor: RunningVendor) -> tuple[str, ...]:
 
 async def stop_under_load(vendor: RunningVendor, one: Command) -> None:
     """Stop it with slots full; the vendor goes on with its calls, whose answers wait in its sockets."""
-    await vendor.until(lambda stats: stats.ended >= CONCURRENCY and stats.in_flight >= CONCURRENCY // 2)
+    await one.until(vendor, lambda stats: stats.ended >= CONCURRENCY and stats.in_flight >= CONCURRENCY // 2)
     one.process.send_signal(signal.SIGSTOP)
 
 
@@ -59,7 +59,9 @@ async def test_another_worker_finishes_while_it_sleeps(project: Project) -> None
     assert project.rows("SELECT name, record_id, task_id, revision FROM assay.results") == before
     late = found.late()
     assert late, told[-2000:]
-    assert all(found.ledger[key].kind == "kept" for key in late)
+    # At what they cost, which the comparison has checked; a fault may have kept that from us.
+    assert {found.ledger[key].kind for key in late} <= {"kept", "untold"}
+    assert any(found.ledger[key].kind == "kept" for key in late)
     assert "lease_lost" in told
     # Every attempt that was replaced is in the ledger once: as it was reported late, or at its reserve.
     assert len(late | found.keys("unknown")) == taken
@@ -72,7 +74,7 @@ async def test_both_go_on_together(project: Project) -> None:
             await stop_under_load(vendor, one)
             calls = vendor.stats().calls
             with command(project, *labelling(vendor)) as other:
-                await vendor.until(lambda stats: stats.calls >= calls + CONCURRENCY)
+                await other.until(vendor, lambda stats: stats.calls >= calls + CONCURRENCY)
                 one.process.send_signal(signal.SIGCONT)
                 (one_code, one_said), (other_code, other_said) = await one.ended(), await other.ended()
         await vendor.until(lambda stats: stats.in_flight == 0)

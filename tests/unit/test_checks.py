@@ -87,6 +87,29 @@ def test_each_check_finds_what_it_is_for(tmp_path: Path, name: str, text: str | 
     assert said in check(tmp_path, {name: text})
 
 
+def test_the_other_exports_are_checked_where_the_product_has_their_extras(tmp_path: Path) -> None:
+    more = 'locallm = ["engine>=2"]\nzstd = ["zst>=1"]\n[dependency-groups]\nbench = ["peer>=3"]\n'
+    project = CLEAN["pyproject.toml"].replace("[dependency-groups]\n", more)
+    pinned = f"rich==14.0 \\\n    {HASH}\nzst==1.0 \\\n    {HASH}\n"
+    engine, peer = (f"{name} \\\n    {HASH}\n" for name in ("engine==2.0", "peer==3.0"))
+    right: dict[str, str | None] = {
+        "pyproject.toml": project, "requirements/dev.txt": pinned, "requirements/bench.txt": pinned + peer,
+        "requirements/local.txt": CLEAN["requirements/dev.txt"] + engine,
+        "requirements/local-data.txt": f"weights==1 \\\n    {HASH}\n",
+    }  # fmt: skip
+    assert "requirements/" not in check(tmp_path, right)
+    wrong = {
+        "requirements/dev.txt": (CLEAN["requirements/dev.txt"], "zst>=1 is not there"),
+        "requirements/bench.txt": (pinned + peer.replace("3.0", "2.0"), "peer>=3 is not there"),
+        "requirements/local.txt": (engine + f"rich==13.9 \\\n    {HASH}\n", "rich differs from dev.txt"),
+        "requirements/local-data.txt": ("weights==1\n", "no hash: weights==1"),
+    }
+    for name, (text, said) in wrong.items():
+        assert said in check(tmp_path, {**right, name: text}), name
+        (tmp_path / name).unlink()
+        assert f"{name}: it is missing" in check(tmp_path, {**right, name: None}), name
+
+
 def test_a_version_that_is_not_the_installed_one_is_found(tmp_path: Path) -> None:
     text = CLEAN["pyproject.toml"].replace("{version}", "9.9.9")
     assert "pyproject.toml says 9.9.9, the installed package" in check(tmp_path, {"pyproject.toml": text})

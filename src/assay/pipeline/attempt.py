@@ -43,6 +43,14 @@ from assay.telemetry import tell
 # called just as well (they were claimed ahead), so the limit is far above that of real attempts.
 MAX_TAKE_OVERS: Final = 10
 
+# Requests that a vendor may refuse, before it has answered any, until the version is stopped.
+MOST_REFUSED: Final = 10
+_REFUSED_AGAIN_SECONDS: Final = 5.0
+_REFUSED_SENTENCE: Final = (
+    "The vendor refuses every request: check the pipeline's parameters, prompt and contract against its "
+    "model, then run again."
+)
+
 _DEFECTS: Final = (Exception,)
 
 # Only a first guess: the flow learns from the vendor's own counts.
@@ -61,9 +69,14 @@ class LeaseGone(Exception):
 
 @dataclass(slots=True)
 class Underway:
-    """How far an attempt has come: which pass is being asked for right now, if any."""
+    """How far an attempt has come: which pass is being asked for, if any, and since when (loop time).
+
+    `late`: the call was cancelled because its deadline has passed.
+    """
 
     calling: int | None = None
+    since: float | None = None
+    late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +112,8 @@ class Annotator:
         self._retry = RetryPolicy(max_attempts=pipeline.max_attempts, max_age=pipeline.max_age_hours * 3600.0)
         self._schema = contract_schema(pipeline.contract) if pipeline.structured_output else None
         self._correction = correction_text(pipeline.contract)
+        self._answered = False
+        self._refusals = 0
         self.stopped: Stopped | None = None
 
     async def annotate(self, task: ClaimedTask, underway: Underway) -> Finish:
@@ -164,6 +179,7 @@ class Annotator:
             self._flow.failed(ticket, verdict)
             return verdict, _failed_call(number, verdict)
         self._flow.answered(ticket, verdict)
+        self._answered = True
         underway.calling = None
         self._probe("after_call")
         judged = judge(self._pipeline.contract, verdict.content, truncated=verdict.truncated)
@@ -173,13 +189,20 @@ class Annotator:
         self, task: ClaimedTask, request: ModelRequest, underway: Underway
     ) -> ModelResponse | ProviderError:
         self._probe("before_call")
-        underway.calling = request.pass_number
+        underway.calling, underway.since = request.pass_number, asyncio.get_running_loop().time()
         try:
-            async with asyncio.timeout(self._pipeline.call_timeout_seconds):
-                return await self._model.complete(request)
+            return await self._model.complete(request)
         except ProviderError as failure:
             return failure
         except TimeoutError:
+            return TransientProviderError("provider_timeout")
+        except asyncio.CancelledError:
+            if not underway.late:
+                raise
+            # The worker's sweep cancelled the call alone: the attempt goes on.
+            underway.late = False
+            if (slot := asyncio.current_task()) is not None:
+                slot.uncancel()
             return TransientProviderError("provider_timeout")
         except AssayError:
             raise
@@ -189,6 +212,8 @@ class Annotator:
             tell("provider_adapter_error", error=defect, task_id=task.task_id, attempt_id=task.attempt_id,
                  pass_number=request.pass_number)  # fmt: skip
             return TransientProviderError("provider_adapter_error")
+        finally:
+            underway.since = None
 
     def _request(self, task: ClaimedTask, number: int) -> ModelRequest:
         return ModelRequest(
@@ -244,11 +269,27 @@ class Annotator:
             case FailureClass.CONFIGURATION:
                 self.stopped = Stopped(failure.code, failure.status)
                 return park(task, 0.0, failure.code, passes, uses_attempt=False)
+            case FailureClass.CONTRACT if self._may_be_the_versions_fault(task, failure):
+                delay = self._chance() * _REFUSED_AGAIN_SECONDS
+                return park(task, delay, failure.code, passes, uses_attempt=False)
             case FailureClass.POLICY | FailureClass.CONTRACT:
                 evidence = Evidence(failure.failure_class, None, (("", failure.code),))
                 return dead_letter(task, failure.code, evidence, passes)
             case _:
                 return self._try_later(task, failure, passes)
+
+    def _may_be_the_versions_fault(self, task: ClaimedTask, failure: ProviderError) -> bool:
+        """Whether a refused request tells of the pipeline rather than of the record.
+
+        Some vendors do not say which field of a request they refuse. As long as they have answered none, a
+        refusal sets no record aside at its first try, and enough of them stop the version.
+        """
+        if self._answered or failure.code != "provider_request_rejected":
+            return False
+        self._refusals += 1
+        if self._refusals >= MOST_REFUSED:
+            self.stopped = Stopped("provider_settings_rejected", failure.status, _REFUSED_SENTENCE)
+        return task.tries == 1 or self._refusals >= MOST_REFUSED
 
     def _try_later(self, task: ClaimedTask, failure: ProviderError, passes: Passes) -> Finish:
         decision = decide_retry(

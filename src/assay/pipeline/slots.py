@@ -78,6 +78,23 @@ class Slots:
         if self._ready:
             self.start()
 
+    async def keep_deadlines(self, seconds: float) -> None:
+        """Cancel calls that are waited for longer than `seconds`; runs until it is cancelled.
+
+        Adapters keep the deadline of a call themselves: what they miss ends here, a little later. One sweep
+        over all calls now and then costs less than a timer for each.
+        """
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(min(seconds / 8, 1.0))
+            begun_before = loop.time() - seconds
+            for held in self._running:
+                underway = held.underway
+                late = underway.since is not None and underway.since < begun_before and not underway.late
+                if late and held.runner is not None:
+                    underway.late = True
+                    held.runner.cancel()
+
     def close(self) -> list[Held]:
         """Start nothing more; what had no slot yet comes back."""
         self._closed = True

@@ -171,6 +171,7 @@ class Worker:
             asyncio.create_task(self._read(intake), name="intake"),
             asyncio.create_task(self._guard(self._commit_regularly()), name="commit"),
             asyncio.create_task(self._guard(self._brakes.watch()), name="brakes"),
+            asyncio.create_task(self._guard(self._slots.keep_deadlines(self._limits.call_timeout_seconds))),
         ]
         try:
             await self._dispatch(claiming)

@@ -32,6 +32,9 @@ _LOST: Final = (
 
 # Seconds for the question whether a pooled connection still lives.
 _CHECK_SECONDS: Final = 5.0
+# A worker that is stopped (a frozen machine) in the middle of a transaction holds its locks for so many seconds,
+# and no longer: other workers wait for them. Ours never leave a transaction idle but to compute.
+_IDLE_SECONDS: Final = 10.0
 # A transaction is given so many statement timeouts before its connection counts as dead.
 _SILENCE: Final = 1.25
 
@@ -55,6 +58,7 @@ def make_pool(url: str, *, size: int, statement_timeout_seconds: float = 60.0) -
     of 500 finishes).
     """
     milliseconds = int(statement_timeout_seconds * 1000)
+    idle = min(milliseconds, int(_IDLE_SECONDS * 1000))
     pool = Pool(
         url,
         min_size=1,
@@ -64,7 +68,7 @@ def make_pool(url: str, *, size: int, statement_timeout_seconds: float = 60.0) -
             "row_factory": tuple_row,
             "application_name": "assay",
             "options": f"-c statement_timeout={milliseconds} "
-            f"-c idle_in_transaction_session_timeout={milliseconds} "
+            f"-c idle_in_transaction_session_timeout={idle} "
             "-c plan_cache_mode=force_custom_plan -c random_page_cost=1.1",
             "keepalives_idle": 10,
             "connect_timeout": 10,

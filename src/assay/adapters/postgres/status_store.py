@@ -116,8 +116,8 @@ class StatusStore:
 
 
 def _versions(found: dict[str, list[Row]]) -> list[VersionStatus]:
-    by_version = {query: grouped(found[f"status_{query}"], "version_id") for query in (
-        "states", "models", "waiting", "parked", "calls", "hour", "hour_outcomes", "dead_letters", "reviews"
+    by_version = {query: grouped(found[query], "version_id") for query in (
+        "status_states", "status_models", "status_waiting", "status_parked", "status_calls", "status_hour", "status_hour_outcomes", "status_dead_letters", "status_reviews"
     )}  # fmt: skip
     statuses = []
     for row in found["status_versions"]:
@@ -125,15 +125,15 @@ def _versions(found: dict[str, list[Row]]) -> list[VersionStatus]:
         statuses.append(
             VersionStatus(
                 version={name: value for name, value in row.items() if name != "version_id"},
-                counts={str(state["state"]): int(str(state["count"])) for state in of["states"]},
-                models=of["models"],
-                waiting=next(iter(of["waiting"]), _NO_WAITING),
-                parked=of["parked"],
-                calls=next(iter(of["calls"]), _NO_CALLS),
-                hour=next(iter(of["hour"]), _NO_HOUR),
-                hour_outcomes=of["hour_outcomes"],
-                dead_letters=of["dead_letters"],
-                reviews=of["reviews"],
+                counts={str(state["state"]): int(str(state["count"])) for state in of["status_states"]},
+                models=of["status_models"],
+                waiting=next(iter(of["status_waiting"]), _NO_WAITING),
+                parked=of["status_parked"],
+                calls=next(iter(of["status_calls"]), _NO_CALLS),
+                hour=next(iter(of["status_hour"]), _NO_HOUR),
+                hour_outcomes=of["status_hour_outcomes"],
+                dead_letters=of["status_dead_letters"],
+                reviews=of["status_reviews"],
             )
         )
     return statuses
