@@ -140,7 +140,9 @@ EVENTS: Final[dict[str, Event]] = {
         _WARNING, ("account", "code", "seconds", "count"), "The vendor is down: no call before a probe."
     ),
     "breaker_half_open": Event(_INFO, ("account",), "One call goes out to see whether the vendor is back."),
-    "breaker_closed": Event(_INFO, ("account", "seconds"), "The vendor is back; it was gone so long."),
+    "breaker_closed": Event(
+        _INFO, ("account", "code", "seconds"), "The vendor is back; it was gone so long, and why."
+    ),
     "spend_cap_reached": Event(
         _ERROR_LEVEL, ("scope", "cap", "cost"), "No call is made until the cap is raised; records wait."
     ),

@@ -49,9 +49,9 @@ class Command:
     process: subprocess.Popen[str]
     errors: Path
 
-    async def ended(self, timeout: float = PATIENCE_SECONDS) -> tuple[int, str]:
+    async def ended(self, within: float = PATIENCE_SECONDS) -> tuple[int, str]:
         """Its exit code and what it said on standard error, once it has ended."""
-        code = await asyncio.to_thread(self.process.wait, timeout)
+        code = await asyncio.to_thread(self.process.wait, within)
         return code, self.said()
 
     async def until(self, vendor: RunningVendor, holds: Callable[[Stats], bool]) -> None:

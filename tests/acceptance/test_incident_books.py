@@ -112,7 +112,9 @@ def falsified(project: Project, statement: str) -> TwoBooks:
 
 def test_a_lost_call_is_charged_at_its_reserve() -> None:
     key, reserve = "a.1.1", Decimal("0.03")
-    entry = Entry("run", 1, "2026-01-01T00:00:00Z", key, "req-1", outcome="client_gone", billed=True, cost="0.02")
+    entry = Entry(
+        "run", 1, "2026-01-01T00:00:00Z", key, "req-1", outcome="client_gone", billed=True, cost="0.02"
+    )
     call = LedgerCall("outcome_unknown", None, None, True, None, (0, 0, 0), reserve)
     good = TwoBooks(((key, entry),), {key: call}, frozenset({"a.1"}), reserve, 1, reserve)
     assert good.discrepancies() == []

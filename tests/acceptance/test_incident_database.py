@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -16,9 +17,15 @@ from test_run_incidents import kill_and_see_gone, own_server
 
 from assay.adapters.embedded import EmbeddedServer
 from assay.vendor.server import RunningVendor, start_vendor
+from assay.vendor.stats import Stats
 
 CONCURRENCY: Final = 150
 RECORDS: Final = 1000
+
+
+def is_loaded(calls: int, stats: Stats) -> bool:
+    return stats.ended >= calls and stats.in_flight >= CONCURRENCY // 3
+
 
 Outage = Callable[[EmbeddedServer], Awaitable[None]]
 
@@ -56,9 +63,7 @@ async def test_the_run_goes_on_by_itself(outage: Outage, tmp_path: Path) -> None
         async with start_vendor(on_an_ordinary_day(project)) as vendor:
             with command(project, *labelling(vendor)) as running:
                 for ended in (RECORDS // 5, RECORDS // 2):
-                    await running.until(
-                        vendor, lambda stats, ended=ended: stats.ended >= ended and stats.in_flight >= CONCURRENCY // 3
-                    )
+                    await running.until(vendor, partial(is_loaded, ended))
                     await outage(server)
                 code, told = await running.ended()
             assert code == 0, told[-2000:]

@@ -1,4 +1,4 @@
-"""The vendor refuses the key in the middle of a run: all workers of the version stop, and nothing is burnt."""
+"""The vendor refuses the key in the middle of a run: all workers stop, and nothing is burnt."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from assay.vendor.settings import FaultShares
 CONCURRENCY: Final = 40
 RECORDS: Final = 800
 WORKERS: Final = 2
-# Calls of a run with a key that is refused: what it has sent before the first refusal is known. The first call
-# of an account whose limits nobody knows goes alone, but a run that comes back knows them.
-FIRST_WINDOW: Final = 16
+# Calls of a run whose key is refused from the start: the first call of an account whose limits nobody knows
+# goes alone, and its answer stops the version.
+CALLS_TO_KNOW: Final = 2
 CODES: Final = ("provider_auth", "provider_quota")
 
 
@@ -88,7 +88,7 @@ async def test_a_refused_key_stops_all_workers_and_burns_nothing(state: str, pro
             before = vendor.stats().calls
             with command(project, *labelling(vendor)) as again:
                 await stopped(again)
-            assert 0 < vendor.stats().calls - before <= FIRST_WINDOW
+            assert 0 < vendor.stats().calls - before <= CALLS_TO_KNOW
             print("calls with the wrong key", vendor.stats().calls - before)
             check_that_nothing_was_burnt(project)
 

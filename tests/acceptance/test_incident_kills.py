@@ -1,4 +1,4 @@
-"""SIGKILL in every phase with hundreds of calls in flight, on an ordinary day: the books agree to the last call."""
+"""SIGKILL in every phase with hundreds of calls in flight: the books agree to the last call."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ PASSES: Final = {
     "before_first_pass_note": 4, "after_first_pass_note": 4, "before_finish": 6, "in_finish": 6,
     "after_finish": 6, "before_isolation": 3, "after_isolation": 3,
 }  # fmt: skip
-# Kills on one database, one after the other, before a run may end. What depends on the time comes first, while
-# much is left to read.
+# Kills on one database, one after the other, before a run may end. What depends on the time comes first,
+# while much is left to read.
 GROUPS: Final = (
     ("before_isolation", "before_claim", "after_call", "in_finish"),
     ("after_isolation", "in_claim", "before_first_pass_note", "after_finish"),

@@ -13,10 +13,10 @@ from incidents import Command, check_the_end, command, on_an_ordinary_day
 from labelling_project import Project
 from practice_runs import run_tickets, ticket_project
 from psycopg.conninfo import conninfo_to_dict
-from tcp_proxy import TcpProxy, Trouble, proxied
 
 from assay.vendor.journal import Stats
 from assay.vendor.server import RunningVendor, start_vendor
+from tcp_proxy import TcpProxy, Trouble, proxied
 
 CONCURRENCY: Final = 50
 RECORDS: Final = 500
@@ -55,7 +55,6 @@ async def lose_at_random(
         with trouble.lock:
             setattr(trouble, kind, getattr(trouble, kind) + chance.randint(1, 3))
         trouble.delay_seconds = chance.choice((0.0, 0.0, 0.01))
-        print(calls, trouble, flush=True)
 
 
 async def ended_well(running: Command) -> None:

@@ -1,4 +1,4 @@
-"""A worker that is stopped (SIGSTOP) beyond its lease, while another works on, and that is continued afterwards."""
+"""A worker that is stopped (SIGSTOP) beyond its lease, while another works on, and is continued."""
 
 from __future__ import annotations
 

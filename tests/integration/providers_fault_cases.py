@@ -105,13 +105,15 @@ RATE_LIMITS = [
 ]
 STATUSES = [
     transient("408", "provider_timeout", 408, http(408, b"")),
-    transient("409", "provider_overloaded", 409, http(409, error())),
+    transient("409", "provider_overloaded", 409, http(409, error()), billed=False),
     transient("425", "provider_overloaded", 425, http(425, error()), billed=False),
-    transient("500", "provider_server_error", 500, http(500, error("server_error"))),
+    transient("500", "provider_server_error", 500, http(500, error("server_error")), billed=False),
     transient("502-html", "provider_server_error", 502, http(502, "<html>bad gateway</html>")),
-    transient("503", "provider_overloaded", 503, http(503, error(), Retry_After="3"), retry_after=True),
+    transient(
+        "503", "provider_overloaded", 503, http(503, error(), Retry_After="3"), billed=False, retry_after=True
+    ),
     transient("504", "provider_timeout", 504, http(504, error())),
-    transient("529", "provider_overloaded", 529, http(529, error("overloaded_error"))),
+    transient("529", "provider_overloaded", 529, http(529, error("overloaded_error")), billed=False),
     refused(ConfigurationProviderError, "401", "provider_auth", 401, error("invalid_api_key")),
     refused(ConfigurationProviderError, "402", "provider_quota", 402, error()),
     refused(ConfigurationProviderError, "403", "provider_auth", 403, error()),

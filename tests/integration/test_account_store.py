@@ -14,7 +14,6 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg.rows import TupleRow
-from tcp_proxy import proxied
 
 from account_model import ModelAccount
 from assay.adapters.postgres.account_store import AccountStore
@@ -24,6 +23,7 @@ from assay.domain.breaker import BreakerState, Failure
 from assay.domain.pacing import Ask, Limits
 from assay.domain.permitted_rate import Push
 from assay.ports import AccountPort
+from tcp_proxy import proxied
 
 DOWN = Failure("provider_connection", 0.25)
 
@@ -263,6 +263,19 @@ async def test_what_was_not_heard_for_an_hour_is_forgotten(row: Row) -> None:
         view = await store.sync(AccountReport())
         assert (view.limits, view.stated) == (Limits(), Limits())
     assert row.events() == [("limit_learned", "w")]
+
+
+async def test_an_account_that_slept_for_days_wakes(row: Row) -> None:
+    """What fades with time becomes nothing, not an error: PostgreSQL refuses results too small for it."""
+    row.stop_clock()
+    async with workers(row.url, "w") as (store,):
+        await store.sync(AccountReport(answered=100))
+        for seconds in (600.0, 7 * 86_400.0, 1.0):
+            row.advance(seconds)
+            await store.sync(AccountReport())
+        assert row.one("answered") == 0
+        await store.sync(AccountReport(answered=3))
+        assert row.one("answered") == 3
 
 
 async def test_events_are_few_and_stay(row: Row) -> None:

@@ -69,7 +69,8 @@ def cap_reached(standing: Standing, claim: Decimal) -> SpendStop | None:
             return SpendStop(
                 "spend_cap_reached",
                 f"The cap {what}of {cap:f} {caps.currency} is used up ({spent:f} spent, one record may cost "
-                f"{claim:f}); raise it with `assay budget set`{later}, then run the same command again.",
+                f"{claim:f}: less with `max_tokens` among the pipeline's parameters); raise it with `assay "
+                f"budget set`{later}, then run the same command again.",
             )
     return None
 

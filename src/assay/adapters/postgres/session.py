@@ -32,8 +32,8 @@ _LOST: Final = (
 
 # Seconds for the question whether a pooled connection still lives.
 _CHECK_SECONDS: Final = 5.0
-# A worker that is stopped (a frozen machine) in the middle of a transaction holds its locks for so many seconds,
-# and no longer: other workers wait for them. Ours never leave a transaction idle but to compute.
+# A worker that is stopped (a frozen machine) in the middle of a transaction holds its locks for so many
+# seconds, and others wait for them. Our transactions are idle for no longer than it takes to compute.
 _IDLE_SECONDS: Final = 10.0
 # A transaction is given so many statement timeouts before its connection counts as dead.
 _SILENCE: Final = 1.25

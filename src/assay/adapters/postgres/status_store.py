@@ -117,7 +117,8 @@ class StatusStore:
 
 def _versions(found: dict[str, list[Row]]) -> list[VersionStatus]:
     by_version = {query: grouped(found[query], "version_id") for query in (
-        "status_states", "status_models", "status_waiting", "status_parked", "status_calls", "status_hour", "status_hour_outcomes", "status_dead_letters", "status_reviews"
+        "status_states", "status_models", "status_waiting", "status_parked", "status_calls", "status_hour",
+        "status_hour_outcomes", "status_dead_letters", "status_reviews",
     )}  # fmt: skip
     statuses = []
     for row in found["status_versions"]:

@@ -61,7 +61,9 @@ _RECORD_PARAMETERS: Final = frozenset(
 _TIMEOUTS: Final = frozenset({408, 504, 524})
 _OVERLOADED: Final = frozenset({409, 425, 503, 529})
 _WRONG_ADDRESS: Final = frozenset({405, 410})
-_REFUSED_BEFORE_WORK: Final = frozenset({425, 429})
+# The vendor itself says that it did not do the work. A 502, a 504 or a 408 comes from somebody in between who
+# cannot know.
+_NOT_DONE: Final = frozenset({409, 425, 429, 500, 503, 529})
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +166,7 @@ def refusal(
         retry_after=asked if transient else None,
         request_id=reply.request_id or said.reply_id,
         partial=reply.body[:MAX_PARTIAL_BYTES],
-        # Refused before work costs nothing; what failed during it may have been paid.
-        billed=transient and status not in _REFUSED_BEFORE_WORK,
+        billed=transient and status not in _NOT_DONE,
         rate_limits=read_rate_limits(reply.headers, now),
         spent=said.spent,
     )

@@ -28,11 +28,14 @@ seen AS MATERIALIZED (
         SELECT least(l.requests, %(declared_requests)s::float8) * %(use)s AS stated,
                least(l.tokens, %(declared_tokens)s::float8) * %(use)s AS token_rate) AS s
     CROSS JOIN LATERAL (
-        SELECT b.answered * exp(- greatest(extract(epoch FROM b.now - b.counted_at)::float8, 0) / %(memory)s)
+        -- PostgreSQL refuses results too small for it (underflow) where Python takes them for 0: after hours
+        -- without a call nothing is left.
+        SELECT CASE WHEN b.answered < 1e-9 THEN 0 ELSE b.answered * exp(- least(
+                   greatest(extract(epoch FROM b.now - b.counted_at)::float8, 0) / %(memory)s, 100)) END
                + %(answered)s AS answered) AS c
     CROSS JOIN LATERAL (
-        SELECT %(of_answered)s * 60 * c.answered / (%(memory)s * (1 - exp(
-                   - greatest(extract(epoch FROM b.now - b.counted_since)::float8, 1) / %(memory)s)))
+        SELECT %(of_answered)s * 60 * c.answered / (%(memory)s * (1 - exp(- least(
+                   greatest(extract(epoch FROM b.now - b.counted_since)::float8, 1) / %(memory)s, 100))))
                AS answered_per_minute) AS p
 ),
 paced AS MATERIALIZED (
