@@ -281,5 +281,6 @@ async def _run_told(worker: Worker, group: SourceGroup, plan: RunPlan, progress:
         code = result.stopped.code if result.stopped else None
         return result
     finally:
-        tell("run_ended", reason=reason, code=code, read=progress.read, settled=progress.done - progress.skipped,
+        tell("run_ended", reason=reason, code=code, read=progress.read,
+             settled=progress.done - progress.skipped,
              calls=progress.calls, cost=progress.cost, seconds=time.monotonic() - started)  # fmt: skip

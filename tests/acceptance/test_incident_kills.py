@@ -21,14 +21,16 @@ from assay.vendor.journal import Stats
 from assay.vendor.server import RunningVendor, start_vendor
 
 CONCURRENCY: Final = 250
-RECORDS: Final = 1500
+RECORDS: Final = 2400
 # Every so many tickets a line that is no ticket.
 BAD_LINE_EVERY: Final = 60
-# Late enough that slots are full and answers are coming in; a point that is missing dies at its first pass.
+# Late enough that slots are full (they open by and by) and answers are coming in. A point that is missing dies at
+# its first pass.
 PASSES: Final = {
-    "before_claim": 3, "in_claim": 3, "after_claim": 3, "before_call": 400, "after_call": 150,
-    "before_first_pass_note": 4, "after_first_pass_note": 4, "before_finish": 6, "in_finish": 6,
-    "after_finish": 6, "before_isolation": 3, "after_isolation": 3,
+    "before_claim": 8, "in_claim": 8, "after_claim": 8, "before_call": 500, "after_call": 350,
+    "before_first_pass_note": 10, "after_first_pass_note": 10, "before_finish": 25, "in_finish": 25,
+    "after_finish": 25, "before_isolation": 3, "after_isolation": 3, "before_renewal": 2,
+    "before_commit_offset": 2, "after_commit_offset": 2,
 }  # fmt: skip
 # Kills on one database, one after the other, before a run may end. What depends on the time comes first,
 # while much is left to read.
@@ -81,6 +83,7 @@ async def kill_at(point: str, project: Project, vendor: RunningVendor) -> None:
     assert code == -signal.SIGKILL, f"{armed} was not reached: exit {code}\n{told[-2000:]}"
     await vendor.until(lambda stats: stats.in_flight == 0)
     held = project.states().get("processing", 0)
+    print(armed, held)
     assert held >= MANY or point in LIGHT, f"{armed}: {held} tasks were held"
 
 

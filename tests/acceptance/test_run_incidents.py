@@ -49,7 +49,8 @@ async def test_a_pause_that_the_vendor_asks_for_is_kept(tmp_path: Path, db_url: 
         assert code == 130, told
         assert vendor.stats().by_status == {"429": 1}
     ((attempts, seconds, same),) = project.rows(
-        "SELECT t.attempts, extract(epoch FROM t.not_before - t.last_moved_at)::float8, p.due_at = t.not_before"
+        "SELECT t.attempts, extract(epoch FROM t.not_before - t.last_moved_at)::float8,"
+        " p.due_at = t.not_before"
         " FROM assay.annotation_tasks t JOIN assay.parked_tasks p USING (task_id)"
         " WHERE t.last_reason = 'provider_rate_limited'"
     )

@@ -30,10 +30,12 @@ def register(
     from assay.cli.chosen import SHORT, folder_of, load
     from assay.cli.json_text import to_json
     from assay.cli.opened import tell
+    from assay.cli.run_command import priced
     from assay.config import load_settings
 
-    pipeline = load(file, model)
-    with database(load_settings(), tell) as url:
+    settings = load_settings()
+    pipeline = priced(load(file, model), None, settings)
+    with database(settings, tell) as url:
         _, new = register_version(url, pipeline, folder_of(file))
     if as_json:
         typer.echo(to_json({"pipeline": pipeline.name, "pipeline_version": pipeline.version,

@@ -13,7 +13,7 @@ import typer
 
 from assay.adapters.pipeline_file import load_pipeline
 from assay.adapters.postgres.version_store import VersionStore
-from assay.adapters.providers.factory import make_model
+from assay.adapters.providers.factory import listed_price_of, make_model
 from assay.adapters.providers.transport import Deadlines
 from assay.adapters.vault import Vault
 from assay.app import (
@@ -34,6 +34,7 @@ from assay.domain.definition import Pipeline
 from assay.domain.failures import ConfigurationError
 from assay.domain.identity import InputRecord
 from assay.domain.pacing import Limits
+from assay.domain.price import Price
 from assay.domain.spend import amount
 from assay.pipeline.limits import WorkerLimits
 from assay.pipeline.progress import Progress
@@ -78,6 +79,7 @@ def execute(options: RunOptions) -> int:
     if options.dry_run:
         return asyncio.run(_dry_run(options, pipeline))
     model = build_model(pipeline, options.folder, options.base_url, settings)
+    pipeline = priced(pipeline, options.base_url, settings)
     say = _tell if not options.quiet else _nothing
     with database(settings, say) as url:
         vault = open_vault_to_write(settings, url)
@@ -102,6 +104,23 @@ class RunSetup:
     version_id: int
 
 
+def _address(pipeline: Pipeline, base_url: str | None, settings: Settings) -> str | None:
+    return base_url or pipeline.base_url or settings.environment.get("ASSAY_MODEL_BASE_URL")
+
+
+def priced(pipeline: Pipeline, base_url: str | None, settings: Settings) -> Pipeline:
+    """The pipeline with the price list's price where it states none: what caps reserve and lost calls cost.
+
+    The price is no part of the version. Answered calls are priced by the adapter, cached tokens apart.
+    """
+    if pipeline.price is not None:
+        return pipeline
+    listed = listed_price_of(pipeline.model, _address(pipeline, base_url, settings))
+    if listed is None:
+        return pipeline
+    return replace(pipeline, price=Price(listed.input_per_million, listed.output_per_million))
+
+
 def build_model(pipeline: Pipeline, folder: Path, base_url: str | None, settings: Settings) -> ModelPort:
     """The adapter that the pipeline's model spec names."""
     plan = plan_of(pipeline.contract)
@@ -109,7 +128,7 @@ def build_model(pipeline: Pipeline, folder: Path, base_url: str | None, settings
     return make_model(
         pipeline.model,
         base_dir=folder,
-        base_url=base_url or pipeline.base_url or settings.environment.get("ASSAY_MODEL_BASE_URL"),
+        base_url=_address(pipeline, base_url, settings),
         parameters=pipeline.parameters,
         label_field=plan.label_field,
         answer_bytes=plan.max_response_bytes,

@@ -20,7 +20,7 @@ from assay.adapters.providers.http_model import check_parameters
 from assay.adapters.providers.keys import MODEL_KEY, resolve_key
 from assay.adapters.providers.openai_chat import OPENAI_BASE_URL, OpenAIChatModel
 from assay.adapters.providers.openai_responses import OpenAIResponsesModel
-from assay.adapters.providers.prices import Price
+from assay.adapters.providers.prices import Price, listed_price
 from assay.adapters.providers.recorded import RecordedModel, parse_recorded
 from assay.adapters.providers.transport import Deadlines
 from assay.domain.failures import ConfigurationError
@@ -44,6 +44,13 @@ _RESERVED: Final = {
     "openai-responses": openai_responses.RESERVED_PARAMETERS,
     "anthropic": anthropic_messages.RESERVED_PARAMETERS,
 }
+
+
+def listed_price_of(spec: str, base_url: str | None) -> Price | None:
+    """The price list's price for a model spec at its address; None where it is not known."""
+    kind, _, name = spec.partition(":")
+    address = base_url if base_url is not None else _BASE_URLS.get(kind)
+    return listed_price(name, address) if kind in _BASE_URLS and address is not None else None
 
 
 def make_model(
