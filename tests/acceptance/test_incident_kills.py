@@ -27,7 +27,7 @@ BAD_LINE_EVERY: Final = 60
 # Late enough that slots are full (they open by and by) and answers are coming in. A point that is missing dies at
 # its first pass.
 PASSES: Final = {
-    "before_claim": 8, "in_claim": 8, "after_claim": 8, "before_call": 500, "after_call": 350,
+    "before_claim": 12, "in_claim": 12, "after_claim": 12, "before_call": 500, "after_call": 350,
     "before_first_pass_note": 10, "after_first_pass_note": 10, "before_finish": 25, "in_finish": 25,
     "after_finish": 25, "before_isolation": 3, "after_isolation": 3, "before_renewal": 2,
     "before_commit_offset": 2, "after_commit_offset": 2,
@@ -35,8 +35,8 @@ PASSES: Final = {
 # Kills on one database, one after the other, before a run may end. What depends on the time comes first,
 # while much is left to read.
 GROUPS: Final = (
-    ("before_isolation", "before_claim", "after_call", "in_finish"),
-    ("after_isolation", "in_claim", "before_first_pass_note", "after_finish"),
+    ("before_isolation", "after_call", "before_claim", "in_finish"),
+    ("after_isolation", "before_first_pass_note", "in_claim", "after_finish"),
     ("before_renewal", "before_commit_offset", "after_claim", "after_first_pass_note"),
     ("while_draining", "after_commit_offset", "before_finish", "before_call"),
 )
@@ -83,7 +83,6 @@ async def kill_at(point: str, project: Project, vendor: RunningVendor) -> None:
     assert code == -signal.SIGKILL, f"{armed} was not reached: exit {code}\n{told[-2000:]}"
     await vendor.until(lambda stats: stats.in_flight == 0)
     held = project.states().get("processing", 0)
-    print(armed, held)
     assert held >= MANY or point in LIGHT, f"{armed}: {held} tasks were held"
 
 
