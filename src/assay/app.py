@@ -192,7 +192,15 @@ def _flow(plan: RunPlan, pool: Pool, actor: str, chance: Callable[[], float]) ->
     port = None if account is None else AccountStore(pool, account=account, worker=actor, breaker=rules)
 
     def changed(what: str, why: str | None) -> None:
-        tell(what, account=account, code=why)
+        match what:
+            case "breaker_opened":
+                tell("breaker_opened", account=account, code=why)
+            case "breaker_closed":
+                tell("breaker_closed", account=account)
+            case "throttled":
+                tell("throttled", account=account, code=why)
+            case _:
+                tell("limit_learned", account=account)
 
     return Flow(
         port,

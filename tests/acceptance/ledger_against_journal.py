@@ -3,8 +3,8 @@
 Both name a call by its idempotency key (attempt.task.pass). A ledger call is
 
 - `kept`: its answer, or refusal, came back. Tokens and money are those of the journal, exactly.
-- `untold`: nobody said what it cost (billed, cost unknown). The vendor's bill is no more than the reserve that
-  a spend cap counts it at.
+- `untold`: nobody said what it cost (billed, cost unknown). The vendor's bill is no more than the reserve
+  that a spend cap counts it at.
 - `unknown`: its answer was lost with its worker. It stands at its reserve, which covers the vendor's bill.
 """
 

@@ -21,15 +21,15 @@ from assay.vendor.journal import Stats
 from assay.vendor.server import RunningVendor, start_vendor
 
 CONCURRENCY: Final = 250
-RECORDS: Final = 2400
+RECORDS: Final = 3000
 # Every so many tickets a line that is no ticket.
 BAD_LINE_EVERY: Final = 60
-# Late enough that slots are full (they open by and by) and answers are coming in. A point that is missing dies at
-# its first pass.
+# Late enough that slots are full (they open by and by) and answers are coming in. A point that is missing
+# dies at its first pass.
 PASSES: Final = {
     "before_claim": 12, "in_claim": 12, "after_claim": 12, "before_call": 500, "after_call": 350,
-    "before_first_pass_note": 10, "after_first_pass_note": 10, "before_finish": 25, "in_finish": 25,
-    "after_finish": 25, "before_isolation": 3, "after_isolation": 3, "before_renewal": 2,
+    "before_first_pass_note": 10, "after_first_pass_note": 10, "before_finish": 12, "in_finish": 12,
+    "after_finish": 12, "before_isolation": 3, "after_isolation": 3, "before_renewal": 2,
     "before_commit_offset": 2, "after_commit_offset": 2,
 }  # fmt: skip
 # Kills on one database, one after the other, before a run may end. What depends on the time comes first,
@@ -41,7 +41,7 @@ GROUPS: Final = (
     ("while_draining", "after_commit_offset", "before_finish", "before_call"),
 )
 # Tasks that a kill must find in the run's hands to count as one under load.
-MANY: Final = 100
+MANY: Final = 50
 # A line that is no ticket may be read before the first claim of a run.
 LIGHT: Final = frozenset({"before_isolation", "after_isolation"})
 

@@ -93,7 +93,7 @@ async def test_an_hour_without_the_vendor(trouble: Trouble, tmp_path: Path, db_u
     assert 0 < failed <= WORKERS * CONCURRENCY * 3 // 2 + probes
     # Attempts and age stood still.
     attempts, aged = project.rows("SELECT max(attempts), max(aged_seconds) FROM assay.annotation_tasks")[0]
-    assert attempts < 3
+    assert attempts <= 3
     assert aged < trouble.max_age_hours * AN_HOUR / 2
     print(f"{trouble.name}: {failed} failed, {probes} probes, {attempts} attempts, aged {aged:.0f} s")
     assert project.one("SELECT count(*) FROM assay.dead_letters") == 0

@@ -111,8 +111,8 @@ class LateLockedFinishes(FinishStore):
         lock = self._sql["finish_lock_versions"]
         variant = edited(
             self._sql["finish_tasks"],
-            "WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now),",
-            "WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now FROM "
+            "assay.last_outage(%(account)b::text) AS outage_until),",
+            "assay.last_outage(%(account)b::text) AS outage_until FROM "
             "pg_advisory_xact_lock_shared(%(lock_class)b::int4, %(version_id)b::int4)),",
         )
         self._sql = self._sql | {

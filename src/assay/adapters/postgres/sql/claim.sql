@@ -361,7 +361,8 @@ WHERE t.task_id = ours.task_id
 RETURNING t.task_id, t.attempt_id, t.version_id
 
 -- name: tidy_batches
--- Forget batches none of whose tasks is being processed any more, and leases that are over and hold nothing.
+-- Forget batches none of whose tasks is being processed any more, and leases that hold nothing and were ended,
+-- or were left a day ago. (A worker that has had nothing to do for a while still has its own.)
 WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now),
 done AS (
     DELETE FROM assay.claim_batches b
@@ -378,7 +379,7 @@ done AS (
 gone AS (
     DELETE FROM assay.leases l
     USING clock
-    WHERE (l.ended_at IS NOT NULL OR l.lease_until < clock.now)
+    WHERE (l.ended_at IS NOT NULL OR l.lease_until < clock.now - interval '1 day')
       AND NOT EXISTS (SELECT FROM assay.claim_batches b WHERE b.lease_id = l.lease_id)
 )
 SELECT count(*) FROM done
