@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.domain.concurrency import Window
+from assay.domain.concurrency import RefusalShare, Window
 
 
 def test_it_doubles_in_a_round_trip_until_the_first_push_back() -> None:
@@ -75,3 +75,31 @@ def test_it_stays_between_one_and_the_most(
             window.succeeded(in_flight)
             assert before <= window.size <= before + 1
         assert 1 <= window.size <= most
+
+
+def test_a_refusal_now_and_then_says_nothing_of_a_limit() -> None:
+    share = RefusalShare()
+    share.answered()
+    told = []
+    for call in range(3_000):
+        if call % 33 == 0:
+            told.append(share.refused())
+        else:
+            share.answered()
+    assert not any(told)
+
+
+def test_refusals_tell_of_a_limit_when_nothing_was_answered_or_several_come_in_a_row_or_many() -> None:
+    assert RefusalShare().refused()
+    share = RefusalShare()
+    share.answered()
+    assert [share.refused() for _ in range(5)] == [False, False, False, True, True]
+    share = RefusalShare()
+    share.answered()
+    told = []
+    for _ in range(100):
+        told.append(share.refused())
+        for _ in range(4):
+            share.answered()
+    assert not told[0]
+    assert all(told[20:])

@@ -9,6 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 _FULL: Final = 0.8
+_CALLS_REMEMBERED: Final = 50
+_IN_A_ROW: Final = 4
+_LARGE_SHARE: Final = 0.1
 
 
 class Window:
@@ -57,3 +60,32 @@ class Window:
         self._slow_start = False
         self._size = max(self._size * self._decrease, min(self._size, needed), 1.0)
         return True
+
+
+class RefusalShare:
+    """Tells a vendor that has had enough from one that refuses a call now and then.
+
+    A refusal among many answers is that record's own affair; to close the window for each of them would leave
+    a fraction of it (TCP's old ailment: random losses of a few percent leave little of its rate). They tell of
+    a limit when nothing was ever answered, when several come in a row, or when their share is large: the idea
+    of DCTCP (Alizadeh et al., "Data Center TCP", 2010), as a threshold.
+    """
+
+    __slots__ = ("_answered", "_in_a_row", "_share")
+
+    def __init__(self) -> None:
+        self._answered = False
+        self._in_a_row = 0
+        self._share = 0.0
+
+    def answered(self) -> None:
+        """A call was answered."""
+        self._answered = True
+        self._in_a_row = 0
+        self._share -= self._share / _CALLS_REMEMBERED
+
+    def refused(self) -> bool:
+        """A call was refused; whether the refusals by now tell of a limit."""
+        self._in_a_row += 1
+        self._share += (1.0 - self._share) / _CALLS_REMEMBERED
+        return not self._answered or self._in_a_row >= _IN_A_ROW or self._share >= _LARGE_SHARE

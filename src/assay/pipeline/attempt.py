@@ -125,6 +125,9 @@ class Annotator:
         if not task.readable:
             evidence = Evidence(FailureClass.CONFIGURATION, None, (("", "text_unreadable"),))
             return dead_letter(task, "text_unreadable", evidence, Passes(first_code))
+        if self.stopped is not None:
+            # Claimed before the version was stopped: it is not called.
+            return park(task, 0.0, self.stopped.code, Passes(first_code), uses_attempt=False)
         if task.take_overs > MAX_TAKE_OVERS:
             # So many workers died with it that the record may be what kills them.
             return self._give_up(task, "attempts_exhausted", (("", "take_over"),), Passes(first_code))

@@ -16,7 +16,7 @@ from typing import Final
 
 from assay.domain.account import AccountReport, AccountView
 from assay.domain.breaker import ENDS_OF_CODES, CallEnd, Failure
-from assay.domain.concurrency import Window
+from assay.domain.concurrency import RefusalShare, Window
 from assay.domain.failures import ProviderError
 from assay.domain.rate_limits import RateLimits
 from assay.domain.retry_budget import RetryBudget
@@ -69,6 +69,7 @@ class Flow:
             most=settings.most_retries,
         )  # fmt: skip
         self._window = Window(settings.concurrency, first=settings.first_window)
+        self._refusals = RefusalShare()
         self._pace = Pace(settings.pace, clock())
         self._findings = Findings(settings.declared)
         self._link = None if port is None else AccountLink(port, self._callbacks(), chance)
@@ -83,8 +84,7 @@ class Flow:
         self._scouting = self._denied = False
         # Whether a ticket needs no thought: no account, or one that limits nothing and answers.
         self._free = True
-        self._started_at = clock()
-        self._in_flight = 0
+        self._in_flight, self._started_at = 0, clock()
 
     # --- for the worker -------------------------------------------------------------------------------
 
@@ -271,6 +271,7 @@ class Flow:
         if end == "success":
             self._findings.answered += 1
             self._gate.succeeded(now)
+            self._refusals.answered()
             if self._window.succeeded(self._in_flight):
                 self._say_room()
             self._pace.took(now - ticket.sent_at)
@@ -312,13 +313,15 @@ class Flow:
         elif end == "other":
             self._gate.succeeded(now)
         else:
-            if end == "overloaded":
+            if end == "overloaded" and self._refusals.refused():
                 self._window.pushed_back(now, ticket.sent_at)
             self._gate.failed(now, failure)
         if ticket.probe:
             self._gate.probe_ended(now, end, failure)
 
     def _pushed_back(self, ticket: Ticket, now: float, retry_after: float | None) -> None:
+        if not self._refusals.refused() and not self._pace.on:
+            return  # one of many: its record waits as long as it was told, nobody else
         self._window.pushed_back(now, ticket.sent_at, needed=self._pace.needed)
         if ticket.paced:
             self._findings.token_error -= ticket.tokens

@@ -241,15 +241,15 @@ class Worker:
                 return
             self._wake.clear()
             self._progress.in_flight = self._slots.running
+            if self._brakes.stop is not None and not await self._is_over(claiming):
+                # Before anything more is claimed. A run that has just finished has not been stopped.
+                self._stopped = self._brakes.stop
+                continue
             taken, tried = await self._claim(claiming)
             if self._take(taken) or tried:
                 continue
             if await self._is_over(claiming):
                 return
-            if self._brakes.stop is not None:
-                # Not before: a run that has just finished has not been stopped.
-                self._stopped = self._brakes.stop
-                continue
             await self._sleep_until_something_happens()
 
     async def _claim(self, claiming: Claiming) -> tuple[list[Taken], bool]:
