@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import socket
@@ -34,10 +35,13 @@ from assay.adapters.vault import Vault, has_kek, load_keys
 from assay.config import Settings
 from assay.domain.breaker import BreakerRules
 from assay.domain.contract import plan_of
+from assay.domain.contract_schema import contract_schema
+from assay.domain.correction import correction_text
 from assay.domain.definition import Pipeline
 from assay.domain.failures import ConfigurationError
 from assay.domain.identity import InputRecord
 from assay.domain.pacing import Limits
+from assay.domain.spend import COVERED_BYTES
 from assay.pipeline.attempt import Annotator, NoteFirstPass
 from assay.pipeline.crash import from_environment
 from assay.pipeline.flow import Flow
@@ -53,6 +57,8 @@ from assay.telemetry import bound, tell
 # A run of zero-latency answers from a file is bound by the database, not by a vendor.
 RECORDED_CONCURRENCY = 500
 DEFAULT_CONCURRENCY = 32
+# What a vendor adds to a request of three messages and a schema: roles, separators, its own words.
+FRAMING_TOKENS = 500
 
 
 @contextmanager
@@ -137,11 +143,11 @@ def code_commit(folder: Path) -> str | None:
 
 
 def call_reserve(pipeline: Pipeline) -> Decimal:
-    """What one lost call is charged at: the price of a full prompt and the longest answer; 0 without a price.
+    """What one call may cost, with a text of up to `COVERED_BYTES`; 0 without a price.
 
-    The longest answer is `max_completion_tokens`, `max_output_tokens` or `max_tokens` of the parameters, or
-    the contract's byte limit read as one token per byte; the prompt counts one token per 2 bytes plus 4,000
-    tokens for the record.
+    Prompt, correction, schema and text count one token per byte of UTF-8: no tokenizer that works on bytes
+    has shorter ones. The longest answer is `max_completion_tokens`, `max_output_tokens` or `max_tokens` of
+    the parameters, or the contract's byte limit read the same way.
     """
     price = pipeline.price
     if price is None:
@@ -150,7 +156,9 @@ def call_reserve(pipeline: Pipeline) -> Decimal:
              ("max_completion_tokens", "max_output_tokens", "max_tokens"))  # fmt: skip
     answer = next((value for value in named if isinstance(value, int)), None)
     longest = answer if answer is not None else plan_of(pipeline.contract).max_response_bytes
-    prompt = len((pipeline.prompt.system + pipeline.prompt.user).encode()) // 2 + 4000
+    fixed = (pipeline.prompt.system, pipeline.prompt.user, correction_text(pipeline.contract),
+             json.dumps(contract_schema(pipeline.contract)))  # fmt: skip
+    prompt = sum(len(part.encode()) for part in fixed) + FRAMING_TOKENS + COVERED_BYTES
     million = Decimal(1_000_000)
     return (price.input_per_million * prompt + price.output_per_million * longest) / million
 
@@ -179,9 +187,12 @@ def _spend_guard(plan: RunPlan, pool: Pool, actor: str) -> SpendGuard:
         reserve=None if price is None else call_reserve(plan.pipeline),
         currency=None if price is None else price.currency, max_spend=plan.max_spend,
         first=2 * plan.limits.concurrency,
+        per_byte=Decimal(0) if price is None else price.input_per_million / Decimal(1_000_000),
     )  # fmt: skip
     seconds = plan.limits.lease_seconds + plan.limits.call_timeout_seconds + terms.drawing_seconds
-    store = ReservationStore(pool, name=plan.pipeline.name, worker=actor, seconds=seconds)
+    store = ReservationStore(
+        pool, name=plan.pipeline.name, version_id=plan.version_id, worker=actor, seconds=seconds
+    )
     return SpendGuard(store, terms)
 
 

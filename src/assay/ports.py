@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 from uuid import UUID
 
 from assay.domain.account import AccountReport, AccountView, Booking
@@ -243,10 +243,18 @@ class ClaimPort(Protocol):
     async def next_due(self) -> tuple[float | None, int]: ...
 
 
+class HeldLease(NamedTuple):
+    """A task in a worker's hands, the attempt that holds it, and the lease that it was claimed under."""
+
+    task_id: int
+    attempt_id: UUID
+    lease_id: int | None
+
+
 class RenewalPort(Protocol):
     """Lease renewal, called from a thread of its own on a connection of its own."""
 
-    def renew(self, leases: Sequence[tuple[int, UUID]]) -> set[UUID]: ...
+    def renew(self, leases: Sequence[HeldLease]) -> set[UUID]: ...
 
     def close(self) -> None: ...
 

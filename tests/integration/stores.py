@@ -34,7 +34,7 @@ from assay.adapters.vault import Vault
 from assay.domain.digest import definition_digest
 from assay.domain.identity import InputRecord, SourcePosition
 from assay.domain.work import ClaimedTask, Claims, Finish, Finished, Offer
-from assay.ports import Probe
+from assay.ports import HeldLease, Probe
 
 PATIENCE: Final = 60.0
 RESERVE: Final = Decimal("0.01")
@@ -207,7 +207,9 @@ class Station:
 
     def renew(self, tasks: Sequence[ClaimedTask]) -> set[UUID]:
         """One renewal of the worker's lease; the attempts that are still its own."""
-        return self.renewals.renew([(task.task_id, task.attempt_id) for task in tasks])
+        return self.renewals.renew(
+            [HeldLease(task.task_id, task.attempt_id, task.lease_id) for task in tasks]
+        )
 
     def claim_waiting(self, most: int = 100) -> list[ClaimedTask]:
         return self.run(self.claims.claim_waiting(most))

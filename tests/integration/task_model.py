@@ -69,6 +69,7 @@ class Model:
     letters: Counter[tuple[InputKey, str, str]] = field(default_factory=Counter)
     batches: list[set[InputKey]] = field(default_factory=list)
     leases: dict[int, Lease] = field(default_factory=dict)
+    claimed_under: dict[UUID, Lease] = field(default_factory=dict)
 
     # --- claims -------------------------------------------------------------------------------------------
 
@@ -104,6 +105,7 @@ class Model:
             self.ledger[task.attempt, 1 if task.first_pass is None else 2] = CallOutcome.OUTCOME_UNKNOWN
         task.state, task.attempt, task.not_before = TaskState.PROCESSING, attempt, None
         task.lease_until, task.lease = self.now + self.lease, self.leases[actor]
+        self.claimed_under[attempt] = self.leases[actor]
         task.attempts += not over
         task.moves.append((Move.TAKE_OVER if over else Move.CLAIM, attempt))
         if task.due is not None:
@@ -129,18 +131,23 @@ class Model:
         return self.tasks[key].attempt == attempt
 
     def renew(self, held: Sequence[tuple[InputKey, UUID]], actor: int) -> set[UUID]:
-        """A live lease holds for everything; after an ended one, what nobody took goes on under a new one."""
+        """A live lease holds for all that was claimed under it; what was claimed under another one, or the
+        lease was ended: what nobody took goes on under the present one."""
         lease = self.leases[actor]
-        if not lease.ended:
+        strangers = list(held)
+        if lease.ended:
+            lease = self.leases[actor] = Lease(self.now + self.lease)
+        else:
             lease.until = self.now + self.lease
-            return {attempt for _, attempt in held}
-        self.leases[actor] = Lease(self.now + self.lease)
-        ours = {key: attempt for key, attempt in held if self.holds(key, attempt)}
-        for key in ours:
-            self.tasks[key].lease_until, self.tasks[key].lease = self.now + self.lease, self.leases[actor]
+            strangers = [each for each in held if self.claimed_under[each[1]] is not lease]
+        ours = {key: attempt for key, attempt in strangers if self.holds(key, attempt)}
+        for key, attempt in ours.items():
+            self.tasks[key].lease_until, self.tasks[key].lease = self.now + self.lease, lease
+            self.claimed_under[attempt] = lease
         if ours:
             self.batches.append(set(ours))
-        return set(ours.values())
+        lost = {attempt for _, attempt in strangers} - set(ours.values())
+        return {attempt for _, attempt in held} - lost
 
     def note(self, key: InputKey, attempt: UUID, code: str) -> bool:
         """A first-pass failure; whether it was in time."""

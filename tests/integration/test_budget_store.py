@@ -71,7 +71,14 @@ def _reservations(bench: Bench) -> list[tuple[Any, ...]]:
 
 
 def _store(station: Station, seconds: float = SECONDS) -> ReservationStore:
-    return ReservationStore(station.pool, name=station.bench.name, worker=station.actor, seconds=seconds)
+    return _port(ReservationStore, station, seconds)
+
+
+def _port(kind: type[ReservationStore], station: Station, seconds: float = SECONDS) -> ReservationStore:
+    bench = station.bench
+    return kind(
+        station.pool, name=bench.name, version_id=bench.version_id, worker=station.actor, seconds=seconds
+    )
 
 
 # --- what was spent -----------------------------------------------------------------------------------
@@ -360,9 +367,7 @@ def test_without_the_lock_two_workers_get_the_last_step(bench: Bench) -> None:
             store = _store(station)
             station.run(store.renew(held=Decimal(0), wanted=Decimal(0), step=STEP))
         holder.execute("SELECT FROM assay.spend_reservations FOR UPDATE")
-        stores = [
-            UnlockedReservations(s.pool, name=bench.name, worker=s.actor, seconds=SECONDS) for s in (one, two)
-        ]
+        stores = [_port(UnlockedReservations, s) for s in (one, two)]
         asked = [
             s.start(store.renew(held=Decimal(0), wanted=STEP, step=STEP))
             for s, store in zip((one, two), stores, strict=True)
@@ -398,7 +403,7 @@ class Spender:
 
     async def work(self, reserve: Decimal = RESERVE) -> str:
         bench, station = self.station.bench, self.station
-        port = self.store(station.pool, name=bench.name, worker=station.actor, seconds=SECONDS)
+        port = _port(self.store, station)
         money = SpendGuard(port, SpendTerms(reserve, "USD", first=3, drawing_seconds=60.0))
         await money.start()
         while True:
@@ -456,7 +461,7 @@ def test_without_reservations_workers_at_once_pass_the_cap(bench: Bench) -> None
         for kind in (ReservationStore, NoReservations):
             rooms = []
             for worker in workers:
-                port = kind(worker.pool, name=bench.name, worker=worker.actor, seconds=SECONDS)
+                port = _port(kind, worker)
                 guards.append(SpendGuard(port, SpendTerms(RESERVE, "USD", first=3, drawing_seconds=60.0)))
                 worker.run(guards[-1].start())
                 rooms.append(worker.run(_room(guards[-1])))
@@ -492,13 +497,58 @@ def test_a_raised_cap_lets_the_same_work_go_on(bench: Bench) -> None:
     assert Decimal("0.1") - STEP < _ledger(bench) <= Decimal("0.1")
 
 
+def test_a_version_charges_what_its_workers_have_met(bench: Bench) -> None:
+    """Never less by a worker that has met less; registering the version begins anew."""
+    with stations(bench, 2) as (one, two):
+        assert one.run(_store(one).raise_reserve(RESERVE)) == RESERVE
+        assert one.run(_store(one).raise_reserve(5 * RESERVE)) == 5 * RESERVE
+        assert two.run(_store(two).raise_reserve(2 * RESERVE)) == 5 * RESERVE
+    assert bench.one("SELECT call_reserve FROM assay.pipeline_versions") == 5 * RESERVE
+    register(bench.url, bench.name, "m")
+    assert bench.one("SELECT call_reserve FROM assay.pipeline_versions") == RESERVE
+
+
+def test_a_lost_call_with_a_long_text_is_charged_at_what_it_may_cost(bench: Bench) -> None:
+    bench.stop_clock()
+    per_byte = Decimal("0.000001")
+    text = "a" * 100_000
+    with Station(bench, "dead") as dead, Station(bench, "heir") as heir:
+
+        async def die() -> None:
+            money = SpendGuard(_store(dead), SpendTerms(RESERVE, "USD", first=4, per_byte=per_byte))
+            await money.start()
+            money.note_texts([text])
+            await money.sync()
+
+        dead.run(die())
+        dead.claim_one(bench.offer("long", text=text))
+        bench.advance(91)
+        assert heir.run(_store(heir).longest_text()) >= 100_000
+        assert len(heir.claim_waiting()) == 1
+    charged, calls, _ = _spent(bench)
+    assert (calls, charged > RESERVE, charged >= per_byte * 100_000) == (1, True, True)
+    assert AuditStore(bench.url).audit().broken == ()
+
+
+def test_the_longest_text_is_that_of_unfinished_tasks(bench: Bench) -> None:
+    with Station(bench, "worker") as worker:
+        store = _store(worker)
+        assert worker.run(store.longest_text()) == 0
+        done, waits = (
+            worker.claim_one(bench.offer(name, text="a" * size)) for name, size in (("d", 9000), ("w", 5000))
+        )
+        assert worker.run(store.longest_text()) >= 9000
+        worker.finish(accepted(done), parked(waits, cost=RESERVE))
+        assert 5000 <= worker.run(store.longest_text()) < 6000
+
+
 def test_a_killed_workers_calls_are_never_spent_twice(bench: Bench) -> None:
     """Its tasks wait until its reservation ends; then the lost calls are charged to who takes them over."""
     bench.stop_clock()
     _cap(bench, total="0.12")
 
     async def die(station: Station) -> None:
-        port = ReservationStore(station.pool, name=bench.name, worker=station.actor, seconds=SECONDS)
+        port = _store(station)
         money = SpendGuard(port, SpendTerms(RESERVE, "USD", first=4, drawing_seconds=60.0))
         await money.start()
         claims = await station.claims.claim(
@@ -507,7 +557,7 @@ def test_a_killed_workers_calls_are_never_spent_twice(bench: Bench) -> None:
         assert len(claims.won) == 4
 
     async def take_over(station: Station) -> tuple[int, Decimal]:
-        port = ReservationStore(station.pool, name=bench.name, worker=station.actor, seconds=SECONDS)
+        port = _store(station)
         money = SpendGuard(port, SpendTerms(RESERVE, "USD", first=4, drawing_seconds=60.0))
         await money.start()
         drawn = money.take(9)

@@ -110,6 +110,24 @@ def test_a_claim_under_an_ended_lease_keeps_its_promise_and_is_adopted(bench: Be
         assert [each.record_id for each in b.claim_waiting()] == ["r1"]
 
 
+def test_a_claim_that_commits_while_the_lease_is_replaced_is_adopted_at_the_next_renewal(
+    bench: Bench,
+) -> None:
+    with stations(bench, 2) as (a, b):
+        held = a.claim_one(bench.offer("r1"))
+        lost = a.claim_one(bench.offer("r2"))
+        bench.advance(LEASE + 1)
+        b.claim_one(bench.offer("r2"))  # ends the lease of `a`
+        task = a.claim_one(bench.offer("r3"))  # under the ended lease
+        # The renewal saw what was held before that claim was known to it.
+        assert a.renew([held, lost]) == {held.attempt_id}
+        bench.advance(LEASE - 1)
+        assert a.renew([held, task]) == {held.attempt_id, task.attempt_id}
+        bench.advance(LEASE - 1)
+        assert a.renew([held, task]) == {held.attempt_id, task.attempt_id}
+        assert {each.record_id for each in b.claim_waiting()} == {"r2"}
+
+
 def test_renewing_what_is_over_or_unknown_under_an_ended_lease_brings_nothing_back(bench: Bench) -> None:
     with stations(bench, 2) as (a, b):
         task, other = a.claim_one(bench.offer("r1")), a.claim_one(bench.offer("r2"))

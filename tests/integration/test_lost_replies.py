@@ -13,13 +13,14 @@ import pytest
 from finishes import accepted, parked, referred, refused
 from psycopg import sql
 from stores import Bench, Station, open_bench
-from tcp_proxy import TcpProxy, proxied
 from waiting import until
 
 from assay.adapters.postgres.renewal_store import RenewalStore
 from assay.adapters.postgres.session import Connection, DatabaseUnavailable, transact
 from assay.domain.identity import MalformedInput, SourcePosition
 from assay.domain.work import CallOutcome, CallRecord, ClaimedTask, FinishOutcome, Isolation, Verdict
+from assay.ports import HeldLease
+from tcp_proxy import TcpProxy, proxied
 
 T = TypeVar("T")
 TROUBLES: Final = ("lost_replies", "lost_commits")
@@ -261,7 +262,7 @@ def test_a_renewal_that_hangs_is_tried_again(bench: Bench, proxy: TcpProxy) -> N
     with Station(bench, "worker") as worker:
         task = worker.claim_one(bench.offer("r"))
     store = RenewalStore(proxy.url, lease=worker.lease, lease_seconds=1.5)
-    lease = (task.task_id, task.attempt_id)
+    lease = HeldLease(task.task_id, task.attempt_id, task.lease_id)
     assert store.renew([lease]) == {task.attempt_id}
     proxy.trouble.silent = True
     started = time.monotonic()

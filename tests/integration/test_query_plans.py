@@ -25,6 +25,7 @@ from assay.adapters.postgres.renewal_store import RenewalStore
 from assay.adapters.postgres.session import Pool, make_pool
 from assay.adapters.vault import Vault
 from assay.domain.work import CallOutcome, CallRecord, ClaimedTask, Finish, Passes, park
+from assay.ports import HeldLease
 
 FINISHED: Final = 50_000
 FIRST: Final = 100_001
@@ -185,7 +186,7 @@ async def _hot_share(url: str, *, renewed: bool = False) -> float:
             tasks = await line.claim(*(line.record(f"r{uuid4()}") for _ in range(500)))
             if renewed:
                 lease.lease_id = 0
-                renewal.renew([(task.task_id, task.attempt_id) for task in tasks])
+                renewal.renew([HeldLease(task.task_id, task.attempt_id, task.lease_id) for task in tasks])
             # Calls come back in any order, in batches smaller than the claims.
             random.Random(1).shuffle(tasks)
             for start in range(0, len(tasks), 50):

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from uuid import uuid4
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.domain.failures import ConfigurationError
 from assay.domain.spend import (
+    COVERED_BYTES,
     Caps,
     SpendAccount,
     Standing,
@@ -21,6 +22,7 @@ from assay.domain.spend import (
     cap_reached,
     check_price,
     cost_of,
+    covering,
     run_cap_reached,
 )
 from assay.domain.work import CallOutcome, CallRecord, ClaimedTask
@@ -55,6 +57,8 @@ class Ledger:
         self.others = Decimal(0)
         self.granted = Decimal(0)
         self.renewals = 0
+        self.call_reserve = Decimal(0)
+        self.longest = 0
 
     async def renew(self, *, held: Decimal, wanted: Decimal, step: Decimal) -> Standing:
         self.renewals += 1
@@ -65,15 +69,22 @@ class Ledger:
         self.granted = held + (min(wanted, left) if min(wanted, left) >= step else 0)
         return Standing(self.caps, self.spent, self.spent, self.others, self.granted)
 
+    async def raise_reserve(self, reserve: Decimal) -> Decimal:
+        self.call_reserve = max(self.call_reserve, reserve)
+        return self.call_reserve
+
+    async def longest_text(self) -> int:
+        return self.longest
+
     async def release(self) -> None:
         self.granted = Decimal(0)
 
 
 def guard(ledger: Ledger, *, max_spend: str | None = None, reserve: Decimal | None = RESERVE,
-          first: int = 4, drawing_seconds: float = 60.0) -> SpendGuard:  # fmt: skip
+          first: int = 4, drawing_seconds: float = 60.0, per_byte: Decimal = Decimal(0)) -> SpendGuard:  # fmt: skip
     limit = None if max_spend is None else Decimal(max_spend)
     currency = None if reserve is None else "USD"
-    return SpendGuard(ledger, SpendTerms(reserve, currency, limit, first, drawing_seconds))
+    return SpendGuard(ledger, SpendTerms(reserve, currency, limit, first, drawing_seconds, per_byte))
 
 
 # --- the account --------------------------------------------------------------------------------------
@@ -81,7 +92,7 @@ def guard(ledger: Ledger, *, max_spend: str | None = None, reserve: Decimal | No
 
 @st.composite
 def steps(draw: st.DrawFn) -> list[tuple[str, int]]:
-    kinds = st.sampled_from(["draw", "claimed", "charge", "settle", "lose"])
+    kinds = st.sampled_from(["draw", "claimed", "charge", "settle", "lose", "raise"])
     return draw(st.lists(st.tuples(kinds, st.integers(0, 5)), max_size=40))
 
 
@@ -89,21 +100,23 @@ def steps(draw: st.DrawFn) -> list[tuple[str, int]]:
 def test_what_was_granted_is_free_held_or_spent(moves: Sequence[tuple[str, int]]) -> None:
     account = SpendAccount(RESERVE)
     account.free = granted = Decimal(10)
-    lost_calls = 0
+    lost = Decimal(0)
     for kind, number in moves:
         if kind == "draw":
             account.draw(number)
         elif kind == "claimed" and account.claiming:
             won = min(number, account.claiming)
             account.claimed(account.claiming, won, won // 2)
-            lost_calls += won // 2
+            lost += won // 2 * account.reserve
         elif kind == "charge" and account.tasks:
             account.charge([call(f"0.00{number}")])
         elif kind == "settle" and account.tasks:
             account.settle([call(f"0.00{number}")] * (number % 3))
         elif kind == "lose" and account.tasks:
             account.lose()
-        assert account.free + account.held + account.spent + lost_calls * RESERVE == granted
+        elif kind == "raise":
+            account.raise_reserve(number * RESERVE)
+        assert account.free + account.held + account.spent + lost == granted
         assert account.held >= 0
 
 
@@ -118,6 +131,7 @@ def test_a_call_above_its_reserve_is_counted_apart() -> None:
     account.claimed(1, 1, 0)
     account.settle([call("0.03"), call("0.01")])
     assert (account.overruns, account.overrun, account.spent) == (1, Decimal("0.02"), Decimal("0.04"))
+    assert account.reserve == Decimal("0.03"), "what was seen once may come again"
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "nan", "inf", "1e", "٣", "1,5"])
@@ -344,6 +358,102 @@ async def test_a_call_above_its_reserve_is_told(caplog: pytest.LogCaptureFixture
         assert not caplog.records
         money.settle([call("0.05")])
     assert [record.getMessage() for record in caplog.records] == ["call_over_reserve"]
+
+
+# --- long texts ---------------------------------------------------------------------------------------
+
+PER_BYTE = Decimal("0.000001")
+
+
+@given(st.integers(0, 1 << 40))
+def test_a_size_is_covered_by_one_that_is_little_larger(size: int) -> None:
+    assert size <= covering(size) <= max(COVERED_BYTES, size + size // 8 + 1)
+    assert covering(covering(size)) == covering(size)
+
+
+async def test_a_longer_text_raises_what_every_record_may_cost() -> None:
+    ledger = Ledger(total="1")
+    money = guard(ledger, per_byte=PER_BYTE)
+    await money.start()
+    money.claimed(money.take(2), [task()] * 2)
+    assert money.room() == 2
+    money.note_texts(["short", "a" * COVERED_BYTES])
+    assert (money.reserve, money.room()) == (RESERVE, 2)
+    money.note_texts(["short", "é" * 25_000])
+    assert money.reserve >= RESERVE + PER_BYTE * (50_000 - COVERED_BYTES)
+    assert money.room() == 0, "before the database charges lost calls at it"
+    assert ledger.call_reserve == RESERVE
+    money.take(1)
+    await money.sync()
+    assert ledger.call_reserve == money.reserve
+    assert ledger.granted >= 2 * 2 * money.reserve, "what is in hand is held at the new reserve"
+    assert money.room() > 0
+
+
+async def test_what_was_drawn_before_a_long_text_came_is_reckoned_anew() -> None:
+    money = guard(Ledger(), max_spend="0.5", per_byte=PER_BYTE)
+    await money.start()
+    assert money.take(2) == 2
+    money.note_size(90_000)
+    money.claimed(2, [task()])
+    left = Decimal("0.5") - 2 * money.reserve
+    assert money.room() == left // (2 * money.reserve) == 1
+
+
+async def test_what_earlier_runs_left_and_what_others_met_counts() -> None:
+    ledger = Ledger(total="9")
+    ledger.longest = 100_000
+    money = guard(ledger, per_byte=PER_BYTE)
+    await money.start()
+    assert money.reserve > PER_BYTE * 100_000
+    assert money.room() == 4
+    assert money.bytes_for(3) >= 300_000
+    ledger.call_reserve = Decimal(1)
+    await money.sync()
+    assert money.reserve == 1
+
+
+async def test_without_a_price_no_text_is_looked_at() -> None:
+    def texts() -> Iterator[str]:
+        raise AssertionError
+        yield ""
+
+    money = guard(Ledger(), reserve=None)
+    await money.start()
+    money.note_texts(texts())
+    money.note_size(1 << 30)
+    assert (money.reserve, money.room(), money.bytes_for(5)) == (0, None, None)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 400_000), st.integers(1, 2)), min_size=20, max_size=120),
+       st.integers(1, 12))  # fmt: skip
+async def test_a_cap_holds_whatever_the_lengths_of_texts(
+    records: list[tuple[int, int]], at_once: int
+) -> None:
+    """Bills of the whole reserve for each text, one or two calls; many records in hand at once."""
+    ledger = Ledger(total="5")
+    money = guard(ledger, per_byte=PER_BYTE, first=16)
+    await money.start()
+    in_hand: list[tuple[int, int]] = []
+    for _ in range(6 * len(records)):
+        batch = records[:at_once]
+        if not batch and not in_hand:
+            break
+        for size, _ in batch:
+            money.note_size(size)
+        drawn = money.take(len(batch)) if batch else 0
+        money.claimed(drawn, [task()] * drawn)
+        in_hand += records[:drawn]
+        del records[:drawn]
+        for size, calls in in_hand[: at_once // 2 + 1]:
+            cost = RESERVE + PER_BYTE * max(size - COVERED_BYTES, 0)
+            ledger.spent += cost * calls
+            money.settle([call(f"{cost}")] * calls)
+        del in_hand[: at_once // 2 + 1]
+        assert ledger.spent <= 5
+        if await money.sync() is not None:
+            break
 
 
 # --- models -------------------------------------------------------------------------------------------

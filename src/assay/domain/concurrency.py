@@ -66,9 +66,9 @@ class RefusalShare:
     """Tells a vendor that has had enough from one that refuses a call now and then.
 
     A refusal among many answers is that record's own affair; to close the window for each of them would leave
-    a fraction of it (TCP's old ailment: random losses of a few percent leave little of its rate). They tell of
-    a limit when nothing was ever answered, when several come in a row, or when their share is large: the idea
-    of DCTCP (Alizadeh et al., "Data Center TCP", 2010), as a threshold.
+    a fraction of it (TCP's old ailment: random losses of a few percent leave little of its rate). They tell
+    of a limit when nothing was ever answered, when several come in a row, or when their share is large: the
+    idea of DCTCP (Alizadeh et al., "Data Center TCP", 2010), as a threshold.
     """
 
     __slots__ = ("_answered", "_in_a_row", "_share")

@@ -18,6 +18,11 @@ from assay.domain.work import CallRecord
 TASK_CALLS: Final = 2
 # A claim may take a task over: the call that the dead worker may have made is charged with it.
 CLAIM_CALLS: Final = TASK_CALLS + 1
+# Bytes of a record's text, in UTF-8, that the reserve of a version covers before any longer text is seen.
+COVERED_BYTES: Final = 4096
+
+# Sizes are rounded up to so many binary digits: reserves rise in few steps, of 1/8 at most.
+_SIZE_DIGITS: Final = 4
 
 _ZERO: Final = Decimal(0)
 
@@ -112,6 +117,14 @@ def amount(text: str) -> Decimal:
     return abs(read)
 
 
+def covering(utf8_bytes: int) -> int:
+    """The size for which the reserve is reckoned so that a text of `utf8_bytes` is covered."""
+    if utf8_bytes <= COVERED_BYTES:
+        return COVERED_BYTES
+    digits = max(utf8_bytes.bit_length() - _SIZE_DIGITS, 0)
+    return -(-utf8_bytes >> digits) << digits
+
+
 def cost_of(calls: Iterable[CallRecord], reserve: Decimal) -> Decimal:
     """What calls count at; billed ones of unknown cost at their reserve."""
     return sum(
@@ -122,8 +135,9 @@ def cost_of(calls: Iterable[CallRecord], reserve: Decimal) -> Decimal:
 class SpendAccount:
     """A worker's account, in plain numbers: what is free to draw, what is out, what was spent.
 
-    `reserve` is the worst case of one call. What was granted is always `free` + `held` + what was spent of
-    it since: a task's draw stays out until it is settled, although its first call may be in the ledger.
+    `reserve` is the worst case of one call; it only grows. What was granted is always `free` + `held` + what
+    was spent of it since: a task's draw stays out until it is settled, although its first call may be in the
+    ledger.
     """
 
     def __init__(self, reserve: Decimal) -> None:
@@ -155,6 +169,16 @@ class SpendAccount:
         """Whether nothing is in hand."""
         return self.tasks == 0 and self.claiming == 0
 
+    def raise_reserve(self, reserve: Decimal) -> None:
+        """A call may cost more than was thought: what is in hand is held at that from now on.
+
+        `free` falls by as much, below 0 if need be: then nothing is drawn until enough has come back.
+        """
+        if reserve > self.reserve:
+            held = self.held
+            self.reserve = reserve
+            self.free -= self.held - held
+
     def draw(self, claims: int) -> None:
         """Draw for claims that are about to be made."""
         self.claiming += claims
@@ -167,7 +191,10 @@ class SpendAccount:
         self.free += drawn * self.claim - won * self.task - taken_over * self.reserve
 
     def charge(self, calls: Iterable[CallRecord]) -> None:
-        """Calls that the ledger has by now; the task that they belong to stays drawn."""
+        """Calls that the ledger has by now; the task that they belong to stays drawn.
+
+        A true cost above the reserve is the reserve from then on.
+        """
         for call in calls:
             cost = cost_of((call,), self.reserve)
             self.free -= cost
@@ -175,6 +202,7 @@ class SpendAccount:
             if cost > self.reserve:
                 self.overruns += 1
                 self.overrun += cost - self.reserve
+                self.raise_reserve(cost)
 
     def settle(self, calls: Iterable[CallRecord]) -> None:
         """A task is out of our hands: its draw comes back, less what its calls cost."""

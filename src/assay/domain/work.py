@@ -56,6 +56,7 @@ class ClaimedTask:
     taken_over: bool
     readable: bool = True
     is_retry: bool = False
+    lease_id: int | None = None
 
     @property
     def identity(self) -> InputKey:

@@ -35,7 +35,7 @@ from assay.domain.work import (
     refer,
 )
 from assay.pipeline.flow import Flow
-from assay.pipeline.flow_ticket import BreakerOpen
+from assay.pipeline.flow_ticket import FREE, BreakerOpen
 from assay.ports import ModelPort, ModelRequest, ModelResponse, Probe, VaultPort
 from assay.telemetry import tell
 
@@ -43,8 +43,9 @@ from assay.telemetry import tell
 # called just as well (they were claimed ahead), so the limit is far above that of real attempts.
 MAX_TAKE_OVERS: Final = 10
 
-# Requests that a vendor may refuse, before it has answered any, until the version is stopped.
+# Requests that a vendor may refuse in a row until the version is stopped, and how often one record may wait.
 MOST_REFUSED: Final = 10
+_MOST_REFUSED_TRIES: Final = 3
 _REFUSED_AGAIN_SECONDS: Final = 5.0
 _REFUSED_SENTENCE: Final = (
     "The vendor refuses every request: check the pipeline's parameters, prompt and contract against its "
@@ -114,6 +115,7 @@ class Annotator:
         self._correction = correction_text(pipeline.contract)
         self._answered = False
         self._refusals = 0
+        self._failing = 0
         self.stopped: Stopped | None = None
 
     async def annotate(self, task: ClaimedTask, underway: Underway) -> Finish:
@@ -180,9 +182,14 @@ class Annotator:
             raise
         if isinstance(verdict, ProviderError):
             self._flow.failed(ticket, verdict)
+            self._failing += verdict.failure_class is FailureClass.TRANSIENT
+            if ticket is not FREE and (ticket.probe or self._failing > 1):
+                # The vendor has answered nobody since it last failed: this tells of the vendor, not of the
+                # record, which must not use up its attempts on an outage. Its age goes on.
+                verdict.counts_attempt = False
             return verdict, _failed_call(number, verdict)
         self._flow.answered(ticket, verdict)
-        self._answered = True
+        self._answered, self._failing, self._refusals = True, 0, 0
         underway.calling = None
         self._probe("after_call")
         judged = judge(self._pipeline.contract, verdict.content, truncated=verdict.truncated)
@@ -284,15 +291,17 @@ class Annotator:
     def _may_be_the_versions_fault(self, task: ClaimedTask, failure: ProviderError) -> bool:
         """Whether a refused request tells of the pipeline rather than of the record.
 
-        Some vendors do not say which field of a request they refuse. As long as they have answered none, a
-        refusal sets no record aside at its first try, and enough of them stop the version.
+        Some vendors do not say which field of a request they refuse. One refusal among answers is the
+        record's own fault; where no answer came before it, or another refusal, the record waits, and enough
+        refusals in a row stop the version.
         """
-        if self._answered or failure.code != "provider_request_rejected":
+        if failure.code != "provider_request_rejected":
             return False
         self._refusals += 1
         if self._refusals >= MOST_REFUSED:
             self.stopped = Stopped("provider_settings_rejected", failure.status, _REFUSED_SENTENCE)
-        return task.tries == 1 or self._refusals >= MOST_REFUSED
+            return True
+        return task.tries <= _MOST_REFUSED_TRIES and not (self._answered and self._refusals == 1)
 
     def _try_later(self, task: ClaimedTask, failure: ProviderError, passes: Passes) -> Finish:
         decision = decide_retry(

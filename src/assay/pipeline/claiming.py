@@ -97,7 +97,11 @@ class Claiming:
             return []
         # Beyond the retry budget parked tasks simply go on waiting; what dead workers left is no retry.
         allowed = self._flow.retries_allowed()
-        tasks = await self._claims.claim_waiting(room, retries=allowed, max_bytes=self._memory.left)
+        # Longer texts than were drawn for wait, but for the first; what is claimed is noted before it starts.
+        covered = self._spend.bytes_for(room)
+        most = self._memory.left if covered is None else min(self._memory.left, covered)
+        tasks = await self._claims.claim_waiting(room, retries=allowed, max_bytes=most)
+        self._spend.note_texts(task.text for task in tasks)
         for task in tasks:
             self._memory.take(size_of(task.text))
         # As many as fit: more may be due, and the next free slots need not wait for them.

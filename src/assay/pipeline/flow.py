@@ -81,12 +81,10 @@ class Flow:
         self._waiters: deque[_Waiter] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._failure: BaseException | None = None
-        self._scouting = self._denied = False
+        self._scouting = self._denied = self._draining = False
         # Whether a ticket needs no thought: no account, or one that limits nothing and answers.
         self._free = True
         self._in_flight, self._started_at = 0, clock()
-
-    # --- for the worker -------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Learn how the account stands. Raises `ConnectionError` when the database is away."""
@@ -100,13 +98,18 @@ class Flow:
         """Give back what is not used; whoever still waits for a ticket is cancelled."""
         if self._timer is not None:
             self._timer.cancel()
-        while self._waiters:
-            self._waiters.popleft().ticket.cancel()
+        self.cancel_waiting()
         if self._link is None:
             return
         if self._gate.has_probe:
             self._gate.probe_unused(self._clock())
         await self._link.aclose(self._pace.surrender(self._clock()))
+
+    def cancel_waiting(self) -> None:
+        """The worker drains: whoever waits for a ticket, now or later, is cancelled."""
+        self._draining = True
+        while self._waiters:
+            self._waiters.popleft().ticket.cancel()
 
     @property
     def is_open(self) -> bool:
@@ -144,8 +147,6 @@ class Flow:
         """So many tasks were claimed for their first call, so many for another try."""
         self._budget.called(first=first, retries=retries)
 
-    # --- tickets --------------------------------------------------------------------------------------
-
     def try_admit(self, size: int = 0, *, retry: bool = False) -> Ticket | None:
         """A ticket for a call of about `size` tokens (0: no idea) if there is one now."""
         if self._free:
@@ -164,6 +165,8 @@ class Flow:
             raise self._failure
         if not self._gate.closed:
             raise BreakerOpen(self.seconds_until_probe)
+        if self._draining:
+            raise asyncio.CancelledError
         waiter = _Waiter(asyncio.get_running_loop().create_future(), size, retry)
         self._waiters.append(waiter)
         self._pump()
@@ -239,8 +242,6 @@ class Flow:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(seconds, self._pump)
-
-    # --- how calls end --------------------------------------------------------------------------------
 
     def answered(self, ticket: Ticket, response: ModelResponse) -> None:
         """The call brought an answer to judge."""
@@ -342,8 +343,6 @@ class Flow:
         self._free = self._link is None or not (
             self._pace.on or self._scouting or self._failure is not None or not self._gate.closed
         )
-
-    # --- the account ----------------------------------------------------------------------------------
 
     def _callbacks(self) -> Callbacks:
         return Callbacks(

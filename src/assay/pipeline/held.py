@@ -12,11 +12,13 @@ from uuid import UUID
 from assay.domain.identity import InputRecord
 from assay.domain.work import ClaimedTask
 from assay.pipeline.attempt import Underway
-from assay.ports import Probe, RenewalPort
+from assay.ports import HeldLease, Probe, RenewalPort
 from assay.telemetry import tell
 
 # Renew three times per lease: two renewals may fail before it ends.
 RENEWALS_PER_LEASE: Final = 3
+
+_DEFECTS: Final = (Exception,)
 
 
 @dataclass(slots=True, eq=False)
@@ -57,10 +59,13 @@ class HeldTasks:
         with self._lock:
             return self._held.get(attempt_id)
 
-    def leases(self) -> list[tuple[int, UUID]]:
-        """(task_id, attempt_id) of everything held."""
+    def leases(self) -> list[HeldLease]:
+        """Task, attempt and lease of everything held."""
         with self._lock:
-            return [(each.task.task_id, attempt_id) for attempt_id, each in self._held.items()]
+            return [
+                HeldLease(each.task.task_id, attempt_id, each.task.lease_id)
+                for attempt_id, each in self._held.items()
+            ]
 
 
 class Renewal:
@@ -77,12 +82,14 @@ class Renewal:
         *,
         lease_seconds: float,
         on_lost: Callable[[UUID], None],
+        on_failure: Callable[[BaseException], None],
         probe: Probe,
     ) -> None:
         self._held = held
         self._port = port
         self._every = lease_seconds / RENEWALS_PER_LEASE
         self._on_lost = on_lost
+        self._on_failure = on_failure
         self._probe = probe
         self._stop = threading.Event()
         self._loop = asyncio.get_running_loop()
@@ -100,6 +107,9 @@ class Renewal:
         try:
             while not self._stop.wait(self._every):
                 self.renew_once()
+        except _DEFECTS as defect:
+            # Without this thread every lease would lapse in silence.
+            self._loop.call_soon_threadsafe(self._on_failure, defect)
         finally:
             self._port.close()
 
@@ -117,6 +127,6 @@ class Renewal:
             return
         if len(ours) == len(leases):
             return
-        for _, attempt_id in leases:
+        for _, attempt_id, _ in leases:
             if attempt_id not in ours:
                 self._loop.call_soon_threadsafe(self._on_lost, attempt_id)

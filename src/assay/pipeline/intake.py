@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from assay.domain.failures import AssayError
@@ -38,6 +38,7 @@ class Intake:
         memory: MemoryBudget,
         probe: Probe,
         on_ready: Callable[[], None],
+        on_texts: Callable[[Iterable[str]], None] = lambda _: None,
     ) -> None:
         self._source = source
         self._source_id = source_id
@@ -50,6 +51,7 @@ class Intake:
         self._memory = memory
         self._probe = probe
         self._on_ready = on_ready
+        self._on_texts = on_texts
         self._types: Counter[str] = Counter()
         self.queue: asyncio.Queue[list[InputRecord] | None] = asyncio.Queue(_QUEUED_BATCHES)
 
@@ -86,6 +88,7 @@ class Intake:
         if records:
             await self._memory.room()
             self._memory.take(sum(size_of(record.text) for record in records))
+            self._on_texts(record.text for record in records)
             await self._put(records)
 
     async def _isolate(self, malformed: Sequence[MalformedInput]) -> None:

@@ -10,11 +10,13 @@ from typing import Final, Protocol
 
 from assay.domain.failures import ConfigurationError
 from assay.domain.spend import (
+    COVERED_BYTES,
     SpendAccount,
     SpendStop,
     Standing,
     cap_reached,
     check_price,
+    covering,
     run_cap_reached,
 )
 from assay.domain.work import CallRecord, ClaimedTask
@@ -22,16 +24,24 @@ from assay.telemetry import tell
 
 # What is asked for ahead follows use: so many times what the last second took.
 _AHEAD: Final = 4
+# Bytes of UTF-8 that one character takes at most.
+_MOST_BYTES: Final = 4
 
 
 class ReservationPort(Protocol):
     """What one worker holds of one pipeline's caps.
 
     `renew` holds on to `held` whatever the caps say, and to as much of `wanted` more as they leave, if that
-    is `step` at least: less than one claim's worst case helps nobody. `release` gives everything back.
+    is `step` at least: less than one claim's worst case helps nobody. `raise_reserve` makes sure that a lost
+    call of the version is charged at `reserve` at least, and returns what it is charged at. `longest_text` is
+    the most bytes that a text of the version's unfinished tasks has. `release` gives everything back.
     """
 
     async def renew(self, *, held: Decimal, wanted: Decimal, step: Decimal) -> Standing: ...
+
+    async def raise_reserve(self, reserve: Decimal) -> Decimal: ...
+
+    async def longest_text(self) -> int: ...
 
     async def release(self) -> None: ...
 
@@ -40,9 +50,10 @@ class ReservationPort(Protocol):
 class SpendTerms:
     """What a run may spend, and how it is reckoned.
 
-    `reserve`: the worst case of one call in `currency`; None where no price is known. `max_spend`: the run's
-    own cap. `first`: tasks that the first reservation is made for. `drawing_seconds`: how long after its
-    last answer from the database a worker may go on drawing; far less than a reservation lives.
+    `reserve`: the worst case of one call in `currency` with a text of `COVERED_BYTES`; None where no price is
+    known. `max_spend`: the run's own cap. `first`: tasks that the first reservation is made for.
+    `drawing_seconds`: how long after its last answer from the database a worker may go on drawing; far less
+    than a reservation lives. `per_byte`: what each byte of UTF-8 beyond `COVERED_BYTES` adds to the reserve.
     """
 
     reserve: Decimal | None
@@ -50,11 +61,15 @@ class SpendTerms:
     max_spend: Decimal | None = None
     first: int = 64
     drawing_seconds: float = 10.0
+    per_byte: Decimal = Decimal(0)
 
 
 class SpendGuard:
     """Says how many tasks may be claimed. Without any cap that is as many as one likes; it keeps counting all
     the same, so that a cap set meanwhile holds from the next `sync` on.
+
+    The reserve follows the longest text: whoever brings texts into play calls `note_texts` before they can be
+    claimed, or, where the database chose them, before they are started.
 
     In this order: `start`; then `take` before each claim and `claimed` after it, `charge` for a first pass
     that is noted, `settle` for each finish that is answered, `lost` for each task that somebody took over;
@@ -70,6 +85,9 @@ class SpendGuard:
         self._used = 0
         self._asked = False
         self._told = 0
+        self._covered = COVERED_BYTES
+        # The reserve that the database charges for a lost call, as far as we know.
+        self._lodged = self._account.reserve
         self.stop: SpendStop | None = None
 
     @property
@@ -77,10 +95,52 @@ class SpendGuard:
         """What this run's calls cost so far, unknown costs at their reserve."""
         return self._account.spent
 
+    @property
+    def reserve(self) -> Decimal:
+        """The worst case of one call just now; 0 where no price is known."""
+        return self._account.reserve
+
     async def start(self) -> None:
         """Make the first reservation. Raises `ConfigurationError` for a cap without a known price."""
         check_price(None, self._terms.max_spend, self._terms.currency)
+        if self._terms.per_byte > 0:
+            # What earlier runs left is claimed from the database, which chooses it unseen.
+            self.note_size(await self._port.longest_text())
+        await self._lodge()
         check_price((await self._renew(self._terms.first)).caps, None, self._terms.currency)
+
+    # --- the reserve ----------------------------------------------------------------------------------
+
+    def note_texts(self, texts: Iterable[str]) -> None:
+        """These texts are in play from now on. Costs nothing where no price is known."""
+        if self._terms.per_byte == 0:
+            return
+        for text in texts:
+            # Most texts are short: only what may be longer than all before is encoded.
+            if len(text) * _MOST_BYTES > self._covered:
+                self.note_size(len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass")))
+
+    def note_size(self, utf8_bytes: int) -> None:
+        """A text of so many bytes is in play: the reserve covers it from now on, for all that is in hand."""
+        if self._terms.reserve is None or utf8_bytes <= self._covered:
+            return
+        self._covered = covering(utf8_bytes)
+        longer = self._covered - COVERED_BYTES
+        self._account.raise_reserve(self._terms.reserve + self._terms.per_byte * longer)
+
+    def bytes_for(self, tasks: int) -> int | None:
+        """How long the texts of so many drawn tasks may be together; None: no cap says anything."""
+        return None if self.room() is None else tasks * self._covered
+
+    async def _lodge(self) -> None:
+        """Before anything is drawn at a new reserve, lost calls are charged at it. What other workers of the
+        version have met may come to us: their reserve is ours.
+
+        At each look: a run that begins registers the version's reserve anew.
+        """
+        if self._account.reserve > 0:
+            self._lodged = await self._port.raise_reserve(self._account.reserve)
+            self._account.raise_reserve(self._lodged)
 
     # --- drawing --------------------------------------------------------------------------------------
 
@@ -91,7 +151,8 @@ class SpendGuard:
             return None
         if self._capped:
             fresh = asyncio.get_running_loop().time() < self._drawable_until
-            rooms.append(int(account.free // account.claim) if fresh and account.free > 0 else 0)
+            drawable = fresh and account.free > 0 and account.reserve <= self._lodged
+            rooms.append(int(account.free // account.claim) if drawable else 0)
         if self._terms.max_spend is not None:
             # The lost call of a dead worker is no call of this run: its own cap does not count it.
             left = self._terms.max_spend - account.spent - (account.tasks + account.claiming) * account.task
@@ -128,7 +189,7 @@ class SpendGuard:
         self._account.lose()
 
     def _tell_overruns(self) -> None:
-        """A true cost above the reserve is the one way past a cap: it is never silent."""
+        """A true cost above the reserve is a way past a cap: it is never silent."""
         if self._account.overruns > self._told:
             self._told = self._account.overruns
             tell("call_over_reserve", count=self._told, cost=self._account.overrun)
@@ -142,6 +203,7 @@ class SpendGuard:
         """
         asked, used, account = self._asked, self._used, self._account
         self._asked, self._used = False, 0
+        await self._lodge()
         unused = account.reserve > 0 and account.free >= account.claim
         # Who was given something and did not use it gives it back, and asks again a second later.
         ahead = _AHEAD * used or int(asked and not unused)

@@ -116,6 +116,7 @@ class Worker:
         self._stopping = False
         self._stopped: Stopped | None = None
         self._failure: BaseException | None = None
+        self._winding_up = False
         self._source_failure: Exception | None = None
         self._finisher: MicroBatcher[tuple[Held, Finish]] = MicroBatcher(
             self._write_finishes,
@@ -161,7 +162,7 @@ class Worker:
         )  # fmt: skip
         renewal = Renewal(
             self._held, self._ports.renewal, lease_seconds=self._limits.lease_seconds,
-            on_lost=self._on_lost, probe=self._probe,
+            on_lost=self._on_lost, on_failure=self._fail, probe=self._probe,
         )  # fmt: skip
         self._flow.on_room = self._on_room
         renewal.start()
@@ -203,6 +204,7 @@ class Worker:
 
     async def _wind_up(self, background: Sequence[asyncio.Task[None]]) -> None:
         """End everything that runs beside the dispatcher. After a failure nothing more is written."""
+        self._winding_up = True
         for task in background:
             task.cancel()
         if self._failure is not None:
@@ -226,7 +228,7 @@ class Worker:
             self._fail(ended)
 
     def _fail(self, failure: BaseException) -> None:
-        if isinstance(failure, asyncio.CancelledError):
+        if isinstance(failure, asyncio.CancelledError) and self._winding_up:
             return
         self._failure = self._failure or failure
         self._wake.set()
@@ -383,6 +385,7 @@ class Worker:
 
     async def _drain(self) -> None:
         """Park what was not started, wait for calls in flight, cut off what takes too long."""
+        self._flow.cancel_waiting()
         for held in self._slots.close():
             held.finishing = True
             self._finisher.offer((held, cut_off(held.task, held.underway, self._reserve)))

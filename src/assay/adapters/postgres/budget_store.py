@@ -25,9 +25,10 @@ CapKind = Literal["day", "total"]
 class ReservationStore:
     """What one worker holds of one pipeline's caps. A reservation lives `seconds` from its last renewal."""
 
-    def __init__(self, pool: Pool, *, name: str, worker: str, seconds: float) -> None:
+    def __init__(self, pool: Pool, *, name: str, version_id: int, worker: str, seconds: float) -> None:
         self._pool = pool
         self._worker = {"name": name, "worker": worker}
+        self._version_id = version_id
         self._seconds = seconds
         self._sql = queries("budgets")
         self._reserved = False
@@ -53,6 +54,20 @@ class ReservationStore:
         )
         self._reserved = True
         return Standing(caps, today, total, others, amount)
+
+    async def raise_reserve(self, reserve: Decimal) -> Decimal:
+        """A lost call of the version is charged at `reserve` at least from now on; returns what it is charged
+        at. Safe to run twice.
+        """
+        terms = {"version_id": self._version_id, "reserve": reserve}
+        ((charged,),) = await transact(self._pool, lambda c: self._all(c, "budget_raise_reserve", terms))
+        return Decimal(charged)
+
+    async def longest_text(self) -> int:
+        """Bytes, sealed, of the longest text among the version's unfinished tasks; 0 without any."""
+        terms = {"version_id": self._version_id}
+        ((longest,),) = await transact(self._pool, lambda c: self._all(c, "budget_longest_text", terms))
+        return int(longest)
 
     async def release(self) -> None:
         """Give everything back; nothing is in hand any more."""

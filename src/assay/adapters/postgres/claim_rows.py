@@ -55,5 +55,5 @@ def task_of(
         sha256=sha256, text=text, text_ref=text_ref, key=key or b"", attempts=attempts,
         first_pass_code=first_pass, quality_selected=selected, tries=tries, take_overs=take_overs,
         age_seconds=age, taken_over=over, readable=key is not None,
-        is_retry=is_retry,
+        is_retry=is_retry, lease_id=row[-1],
     )  # fmt: skip

@@ -40,7 +40,7 @@ class _Page(NamedTuple):
 class _Found(NamedTuple):
     """What came of a page; `last` is where the next one begins, None where there is none."""
 
-    won: list[ClaimedTask]
+    won: list[tuple[Any, ...]]
     last: tuple[Any, int] | None
 
 
@@ -240,12 +240,12 @@ class ClaimStore:
             record = batch[key].record
             won[key] = task_of(row, record.sha256, record.text, keys.get(row[4]))
         if book:
-            await self._book(connection, list(won.values()))
+            again = any(task.tries > 1 for task in won.values())
+            await self._book(connection, [task.task_id for task in won.values()], again=again)
         return won
 
-    async def _book(self, connection: Connection, won: Sequence[ClaimedTask]) -> None:
-        task_ids = [task.task_id for task in won]
-        if any(task.tries > 1 for task in won):
+    async def _book(self, connection: Connection, task_ids: list[int], *, again: bool) -> None:
+        if again:
             await connection.execute(self._sql["claim_push_parked"], {"task_ids": task_ids})
         await connection.execute(self._sql["claim_batch"], self._lease_terms() | {"task_ids": task_ids})
         self._probe("in_claim")
@@ -266,7 +266,9 @@ class ClaimStore:
             room = most - len(won)
             page = _Page(after, room, room if retries is None else min(retries - len(won), room), budget)
             found = await transact(self._pool, partial(self._claim_page, page, {}))
-            won.extend(found.won)
+            # In a transaction of its own: a worker that is stopped while texts are on their way to it must
+            # not keep others from the rows.
+            won.extend(await transact(self._pool, partial(self._opened, found.won)) if found.won else [])
             if found.last is None or len(won) >= most or found.won:
                 break
             after = found.last
@@ -278,7 +280,7 @@ class ClaimStore:
             names = ("task_ids", "attempt_ids")
             rows = await self._all(connection, "waiting_recover", columns(list(offered.items()), names))
             if rows:
-                return _Found(await self._opened(connection, rows), None)
+                return _Found(rows, None)
         candidates = await self._all(
             connection, "waiting_candidates",
             {"version_id": self._version_id, "most": page.most, "retries": max(page.retries, 0),
@@ -298,11 +300,10 @@ class ClaimStore:
         last = max(parked) if parked and len(candidates) >= page.most else None
         if not rows:
             return _Found([], last)
-        won = await self._opened(connection, rows)
-        await self._book(connection, won)
-        return _Found(won, last)
+        await self._book(connection, [row[2] for row in rows], again=True)
+        return _Found(rows, last)
 
-    async def _opened(self, connection: Connection, rows: list[tuple[Any, ...]]) -> list[ClaimedTask]:
+    async def _opened(self, rows: list[tuple[Any, ...]], connection: Connection) -> list[ClaimedTask]:
         """Claimed tasks with their texts out of the vault."""
         texts = await self._keys.read_texts(connection, [row[4] for row in rows])
         opened = []

@@ -51,6 +51,28 @@ granted AS (
 )
 SELECT spent.today, spent.total, others.held, granted.amount FROM spent, others, granted
 
+-- name: budget_raise_reserve
+-- What a take-over charges for a lost call of a version, at least; nothing is written where it is that much.
+WITH raised AS (
+    UPDATE assay.pipeline_versions SET call_reserve = %(reserve)b::numeric
+    WHERE version_id = %(version_id)b::int4 AND call_reserve < %(reserve)b::numeric
+)
+SELECT greatest(call_reserve, %(reserve)b::numeric)
+FROM assay.pipeline_versions WHERE version_id = %(version_id)b::int4
+
+-- name: budget_longest_text
+-- Sealed bytes of the longest text that a claim may find parked or abandoned; its length is read, not the text.
+WITH waiting AS MATERIALIZED (
+    SELECT p.task_id FROM assay.parked_tasks p WHERE p.version_id = %(version_id)b::int4
+    UNION
+    SELECT unnest(b.task_ids) FROM assay.claim_batches b WHERE b.version_id = %(version_id)b::int4
+)
+SELECT coalesce(max(octet_length(x.ciphertext)), 0)
+FROM waiting
+JOIN assay.annotation_tasks t ON t.task_id = waiting.task_id
+JOIN assay_vault.texts x ON x.text_ref = t.encrypted_text_ref
+WHERE t.state IN ('retry_scheduled', 'processing')
+
 -- name: budget_forget_ended
 -- Reservations that ended count no more: whoever held them gave them back, or died.
 DELETE FROM assay.spend_reservations

@@ -165,13 +165,13 @@ WHERE t.input_sha256 = excluded.input_sha256
        OR (t.state = 'retry_scheduled' AND t.not_before <= excluded.last_moved_at))
 RETURNING t.record_id, t.input_version, t.task_id, t.attempt_id, t.encrypted_text_ref, t.attempts,
           t.first_pass_code, t.quality_selected, (t.moves + 1 + t.take_overs) / 2, t.take_overs,
-          t.aged_seconds, t.last_move = 'take_over'
+          t.aged_seconds, t.last_move = 'take_over', t.lease_id
 
 -- name: claim_recover
 -- Tasks that a claim of ours already holds: its commit went through, its reply was lost.
 SELECT t.record_id, t.input_version, t.task_id, t.attempt_id, t.encrypted_text_ref, t.attempts,
        t.first_pass_code, t.quality_selected, (t.moves + 1 + t.take_overs) / 2, t.take_overs,
-       t.aged_seconds, t.last_move = 'take_over'
+       t.aged_seconds, t.last_move = 'take_over', t.lease_id
 FROM unnest(%(record_ids)b::text[], %(input_versions)b::int4[], %(attempt_ids)b::uuid[])
      AS o (record_id, input_version, attempt_id)
 JOIN assay.annotation_tasks t
@@ -319,14 +319,14 @@ WHERE t.task_id = ready.task_id
 RETURNING t.record_id, t.input_version, t.task_id, t.attempt_id, t.encrypted_text_ref, t.attempts,
           t.first_pass_code, t.quality_selected, (t.moves + 1 + t.take_overs) / 2, t.take_overs,
           t.aged_seconds, t.last_move = 'take_over',
-          t.input_sha256, ready.is_retry
+          t.input_sha256, ready.is_retry, t.lease_id
 
 -- name: waiting_recover
 -- Tasks that a claim_waiting of ours already holds: its commit went through, its reply was lost.
 SELECT t.record_id, t.input_version, t.task_id, t.attempt_id, t.encrypted_text_ref, t.attempts,
        t.first_pass_code, t.quality_selected, (t.moves + 1 + t.take_overs) / 2, t.take_overs,
        t.aged_seconds, t.last_move = 'take_over',
-       t.input_sha256, false
+       t.input_sha256, false, t.lease_id
 FROM unnest(%(task_ids)b::int8[], %(attempt_ids)b::uuid[]) AS o (task_id, attempt_id)
 JOIN assay.annotation_tasks t ON t.task_id = o.task_id AND t.attempt_id = o.attempt_id
 
