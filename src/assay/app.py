@@ -196,7 +196,7 @@ def _spend_guard(plan: RunPlan, pool: Pool, actor: str) -> SpendGuard:
     return SpendGuard(store, terms)
 
 
-def _flow(plan: RunPlan, pool: Pool, actor: str, chance: Callable[[], float]) -> Flow:
+def _flow(plan: RunPlan, pool: Pool, actor: str, chance: Callable[[], float], progress: Progress) -> Flow:
     """What the vendor's account allows; a model without an account is not limited."""
     account = plan.model.account
     rules = BreakerRules(probe_lease=plan.limits.call_timeout_seconds + 30)
@@ -206,10 +206,13 @@ def _flow(plan: RunPlan, pool: Pool, actor: str, chance: Callable[[], float]) ->
         match what:
             case "breaker_opened":
                 tell("breaker_opened", account=account, code=why)
+                progress.vendor = f"the vendor does not answer ({why}); trying it now and then"
             case "breaker_closed":
                 tell("breaker_closed", account=account)
+                progress.vendor = None
             case "throttled":
                 tell("throttled", account=account, code=why)
+                progress.vendor = "the vendor asks for less"
             case _:
                 tell("limit_learned", account=account)
 
@@ -245,7 +248,7 @@ async def run_pipeline(
     )
     renewal = RenewalStore(plan.url, lease=lease, lease_seconds=plan.limits.lease_seconds)
     spend = _spend_guard(plan, pool, actor)
-    flow = _flow(plan, pool, actor, chance.random)
+    flow = _flow(plan, pool, actor, chance.random, progress)
 
     def make_annotator(note: NoteFirstPass) -> Annotator:
         return Annotator(plan.pipeline, plan.model, plan.vault, flow, note_first_pass=note,

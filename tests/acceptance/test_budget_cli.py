@@ -73,6 +73,9 @@ def test_a_budget_is_shown_set_and_cleared(office: Office) -> None:
     (made,) = office.read("budget", "set", "tickets", "--day", "50", "--total", "1000.5")
     assert (made["day"]["cap"], made["total"]["cap"], made["currency"]) == (50, 1000.5, "USD")
     assert made["day"]["set_by"] == "ann"
+    unknown = office.finished("budget", "set", "nosuch", "--day", "1")
+    assert "No version of nosuch is registered yet" in unknown.stderr
+    assert "Registered are tickets." in unknown.stderr
     page = office.done("budget")
     for part in ("tickets", "50", "1000.5", "USD", "first"):
         assert part in page

@@ -80,6 +80,11 @@ def test_an_output_file_is_written_whole_or_not_at_all(project: Project) -> None
     assert "vault key" in failed.stderr
     assert out.read_bytes() == before
     assert not list(project.folder.glob(".out.jsonl*"))
+    for output, said in ((".", "is a folder"), ("nowhere/x.jsonl", "There is no folder nowhere")):
+        refused = project.finished("results", "tickets", "-o", output)
+        assert refused.returncode == 2
+        assert said in refused.stderr
+        assert ".part" not in refused.stderr
 
 
 def test_states_versions_and_what_serves_can_be_chosen(project: Project) -> None:

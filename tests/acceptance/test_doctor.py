@@ -143,6 +143,14 @@ def test_answers_that_are_gone(project: Project) -> None:
     assert "recorded answers" in failed(found)
 
 
+def test_a_recorded_model_calls_nobody(project: Project) -> None:
+    at = ("--model", "recorded:answers.jsonl#answer", "--base-url", "http://127.0.0.1:1/v1")
+    code, found = examined(project, "tickets.py", *at)
+    assert (code, failed(found)) == (0, {})
+    assert "recorded:answers.jsonl#answer" in found["pipeline"][0]["told"]
+    assert (found["base URL"][0]["state"], "without effect" in found["base URL"][0]["told"]) == ("warn", True)
+
+
 def test_a_missing_key_and_a_guard(project: Project) -> None:
     code, found = examined(project, "tickets.py")
     assert code == 1
@@ -176,6 +184,11 @@ async def test_a_vendor_with_a_key_and_a_call(project: Project) -> None:
         code, found = await asyncio.to_thread(examined, project, *at, "--call", ASSAY_MODEL_API_KEY=SECRET)
         assert "answered in" in found["model call"][0]["told"]
         assert vendor.stats().calls >= 1
+        wrong = ("tickets.py", "--base-url", f"{vendor.base_url}/nowhere")
+        _, found = await asyncio.to_thread(examined, project, *wrong, "--call", ASSAY_MODEL_API_KEY=SECRET)
+        assert found["vendor"][0]["state"] == "warn"
+        assert "base URL's path may be wrong" in found["vendor"][0]["todo"]
+        assert "base URL or model name" in failed(found)["model call"]
 
 
 def test_too_few_open_files(project: Project) -> None:

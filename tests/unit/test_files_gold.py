@@ -59,7 +59,7 @@ def test_a_hash_in_the_path_is_no_column(tmp_path: Path) -> None:
         ("id,label\n,x\n", "bad_identity"),
         ("id,label\n1,x\n1,y\n", "Line 3 of g.csv labels a record unlike"),
         ("id,label\n", "no gold labels"),
-        ("id,other\n1,x\n", "no single column label; its columns are id, other"),
+        ("id,other\n1,x\n", "has no column label; its columns are id, other"),
     ],
 )
 def test_gold_that_is_not_whole_stops(tmp_path: Path, content: str, said: str) -> None:
@@ -77,6 +77,24 @@ def test_gold_lines_that_are_not_whole_stop(tmp_path: Path, line: str) -> None:
 def test_a_column_has_to_be_named(spec: str) -> None:
     with pytest.raises(ConfigurationError, match="FILE#COLUMN"):
         read_gold(spec)
+
+
+def test_a_missing_column_is_told_with_those_that_are_there(tmp_path: Path) -> None:
+    for name, content in (("g.csv", "id,gold\n1,x\n"), ("g.jsonl", '{"id": 1, "gold": "x"}\n')):
+        file = tmp_path / name
+        file.write_text(content)
+        with pytest.raises(ConfigurationError, match="no column nope; its columns are id, gold"):
+            read_gold(f"{file}#nope")
+        for spec in (f"{file}", f"{file}#"):
+            with pytest.raises(ConfigurationError, match="FILE#COLUMN; its columns are id, gold"):
+                read_gold(spec)
+
+
+def test_json_lines_read_as_csv_are_recognised(tmp_path: Path) -> None:
+    file = tmp_path / "g.txt"
+    file.write_text('{"id": 1, "gold": "x"}\n')
+    with pytest.raises(ConfigurationError, match="looks like JSONL"):
+        read_gold(f"{file}#gold", format="csv")
 
 
 @needs_shared

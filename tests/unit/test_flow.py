@@ -18,6 +18,7 @@ from assay.domain.rate_limits import Allowance, RateLimits
 from assay.pipeline.flow import Flow
 from assay.pipeline.flow_settings import FlowSettings
 from assay.pipeline.flow_ticket import FREE, BreakerOpen, Ticket
+from assay.pipeline.flow_tokens import TokenEstimate
 from assay.ports import ModelResponse, Usage
 
 QUICK = BreakerRules(base=0.2, cap=1.0)
@@ -329,6 +330,15 @@ async def test_an_outage_seen_while_the_database_is_away_is_told_later() -> None
         assert t.flow.is_open
         t.account.away = False
         await until(lambda: "open_breaker" in t.account.moves)
+
+
+@pytest.mark.parametrize("used", [(10**9, 20), (80, 10**15), (10**400, 0), (-5, 1000), (0, 0)])
+def test_a_use_that_cannot_be_is_not_learned(used: tuple[int, int]) -> None:
+    estimate = TokenEstimate()
+    assert estimate.learn(100, 80, 20)
+    assert not estimate.learn(100, *used)
+    assert (estimate.mean, estimate.of(100)) == (100.0, 100.0)
+    assert estimate.learn(100_000, 900_000, 10_000)
 
 
 async def test_retries_are_refused_when_they_do_not_help() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.domain.pacing import Ask, Grant, Limits, Pacer, PaceRules, Timeline, reserve, settle
+from assay.domain.pacing import Ask, Grant, Limits, Pacer, PaceRules, Timeline, in_reach, reserve, settle
 from assay.domain.permitted_rate import Permitted, Push, adjust, answered_per_minute, count
 from assay.domain.rate_limits import Allowance, RateLimits
 from assay.domain.stated_limits import Remainders, stated_limits
@@ -202,6 +202,22 @@ def test_tokens_beyond_the_estimate_push_the_timeline_on() -> None:
     assert (line.next_request_at, line.next_token_at) == (1.0, 5.0)
 
 
+@pytest.mark.parametrize("error", [1e9, 1e15, 10.0**300])
+def test_a_miscount_books_a_minute_at_most(error: float) -> None:
+    line = Timeline()
+    for _ in range(5):
+        line = settle(line, 0.0, Limits(60.0, 600.0), token_error=error)
+    assert line.next_token_at == 60.0
+    assert settle(Timeline(), 0.0, Limits(60.0, 600.0), token_error=-error).next_token_at == -60.0
+
+
+def test_what_lies_too_far_ahead_comes_back() -> None:
+    far = Timeline(1e6, 1e6, 1e6)
+    assert in_reach(far, 0.0, Limits(60.0, 600.0)) == Timeline(76.0, 60.0, 3600.0)
+    near = Timeline(5.0, 6.0, 7.0)
+    assert in_reach(near, 0.0, Limits(60.0, 600.0)) == near
+
+
 @pytest.mark.parametrize("wrong", [0.0, 0.5, float("nan"), float("inf")])
 def test_limits_that_are_none_are_refused(wrong: float) -> None:
     with pytest.raises(ValueError):
@@ -248,6 +264,20 @@ def test_a_stated_limit_is_where_the_repair_ends() -> None:
         now += 1.0
         state = adjust(state, now, Push.NONE, stated=600.0, booked_until=now)
     assert state.rate is None
+
+
+def test_a_limit_of_tokens_alone_is_not_taken_for_a_hidden_one_of_requests() -> None:
+    """Refusals now and then, 40 answers a second: the rate is soon no bound again, and never ratchets down."""
+    state, bound = Permitted(), 0
+    for now in range(1, 121):
+        push = Push.REFUSED if now % 6 == 0 else Push.NONE
+        state = adjust(
+            count(state, now, 40), now, push, stated=None, booked_until=now, tokens_stated=True
+        )  # fmt: skip
+        bound += state.rate is not None and state.rate < 2400 * 0.9
+    assert bound == 0
+    state = adjust(count(state, 121, 40), 121, Push.NONE, stated=None, booked_until=121, tokens_stated=True)
+    assert state.rate is None or state.rate < 2 * 2400
 
 
 def test_a_rate_that_is_not_used_does_not_grow() -> None:

@@ -179,7 +179,7 @@ def test_gold_in_parquet(tmp_path: Path) -> None:
     )
     assert read_gold(f"{file}#gold") == {"1": "x", "2": "y", "3": "x"}
     assert read_gold(f"{file}#flag") == {"1": "true", "2": "false", "3": "true"}
-    with pytest.raises(ConfigurationError, match="no single column label"):
+    with pytest.raises(ConfigurationError, match="has no column label"):
         read_gold(f"{file}#label")
     nested = write(tmp_path / "nested.parquet", {"id": [1], "gold": [["x"]]})
     with pytest.raises(ConfigurationError, match="is no label"):
@@ -196,4 +196,5 @@ def test_without_the_extra_the_sentence_names_it(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=False
     )
-    assert "pip install 'assay[parquet]'" in ended.stderr
+    assert "Parquet needs pyarrow: `pip install pyarrow`" in ended.stderr
+    assert "(the extra `parquet`)" in ended.stderr

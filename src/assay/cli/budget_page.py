@@ -9,6 +9,7 @@ from typing import Final
 import typer
 
 from assay.adapters.postgres.budget_store import BudgetStore, CapKind, PipelineBudget
+from assay.adapters.postgres.version_store import FoundVersion, VersionStore
 from assay.cli.chosen import SHORT
 from assay.cli.json_text import to_json
 from assay.cli.opened import existing_database, tell
@@ -36,9 +37,27 @@ def change_caps(
         store = BudgetStore(url)
         store.set(name, caps, currency, actor)
         found = store.read(name)
-    if not any(budget.versions for budget in found):
-        tell(f"No version of {shown(name)} is registered yet; the cap waits for it.")
+        known = [str(budget.pipeline["name"]) for budget in store.read() if budget.versions]
+        latest = _latest(url, name) if name in known else None
+    if name not in known:
+        others = f" Registered are {', '.join(shown(each) for each in known)}." if known else ""
+        tell(f"No version of {shown(name)} is registered yet; the cap waits for it.{others}")
+    elif latest is not None and not found[-1].versions[-1]["call_reserve"] and _calls_a_vendor(latest):
+        tell(
+            f"No price is on record for the latest version of {shown(name)}: where neither its file (price="
+            "Price(...)) nor the price list has one, runs under this cap are refused."
+        )
     show(found, as_json=as_json)
+
+
+def _latest(url: str, name: str) -> FoundVersion | None:
+    store = VersionStore(url)
+    listed = store.list(name)
+    return store.resolve(listed[-1].pipeline_version, name) if listed else None
+
+
+def _calls_a_vendor(version: FoundVersion) -> bool:
+    return not str(version.definition.get("model", "")).startswith("recorded:")
 
 
 def remove_caps(name: str, *, day: bool, total: bool, by: str | None, as_json: bool) -> None:

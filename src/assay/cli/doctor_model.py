@@ -10,9 +10,9 @@ from typing import Final
 
 from yarl import URL
 
-from assay.adapters.pipeline_file import load_pipeline
 from assay.adapters.providers.loopback import ONLY_LOOPBACK, is_loopback, only_loopback
 from assay.adapters.providers.recorded import parse_recorded
+from assay.cli.chosen import load
 from assay.cli.doctor_vendor import Probe, probe
 from assay.cli.finding import Finding, State, doubt, fault, findings, fine
 from assay.cli.run_command import build_model
@@ -54,10 +54,12 @@ class _Look:
         return build_model(self.pipeline, self.folder, self.base_url, self.settings)
 
 
-def pipeline_findings(spec: str, base_url: str | None, settings: Settings, *, call: bool) -> list[Finding]:
+def pipeline_findings(
+    spec: str, model: str | None, base_url: str | None, settings: Settings, *, call: bool
+) -> list[Finding]:
     """The file, the key, and whether the vendor answers; with `call` one real call."""
     loaded: list[Pipeline] = []
-    found = findings("pipeline", lambda: _load(spec, loaded))
+    found = findings("pipeline", lambda: _load(spec, model, loaded))
     if not loaded:
         return found
     look = _Look(loaded[0], Path(spec.partition(":")[0]).resolve().parent, base_url, settings)
@@ -72,8 +74,8 @@ def pipeline_findings(spec: str, base_url: str | None, settings: Settings, *, ca
     return found
 
 
-def _load(spec: str, loaded: list[Pipeline]) -> Iterator[Finding]:
-    pipeline = load_pipeline(spec)
+def _load(spec: str, model: str | None, loaded: list[Pipeline]) -> Iterator[Finding]:
+    pipeline = load(spec, model)
     loaded.append(pipeline)
     yield fine("pipeline", f"{pipeline.name} version {pipeline.version[:12]}, model {pipeline.model}")
 
@@ -85,6 +87,10 @@ def _recorded(look: _Look) -> Iterator[Finding]:
         yield fault("recorded answers", f"there is no file {path}", "Bring it back, or correct the model.")
     else:
         yield fine("recorded answers", f"{path}, column {spec.column}")
+    if look.base_url is not None:
+        yield doubt(
+            "base URL", "--base-url is without effect: a recorded model calls nobody", "Leave it out."
+        )
 
 
 def _key(look: _Look) -> Iterator[Finding]:
@@ -128,6 +134,11 @@ def _read(reply: Probe, model: str) -> Finding:
     match reply.status:
         case 401 | 403:
             return fault("vendor", told, "The key was refused: set another one.")
+        case 404:
+            return doubt(
+                "vendor", f"{told}: no list of models there",
+                "The base URL's path may be wrong (most end in /v1); try --call.",
+            )  # fmt: skip
         case 429:
             return doubt("vendor", told, "The account is at its limit just now; a run waits by itself.")
         case status if status is not None and status >= 500:
@@ -143,7 +154,9 @@ def _read(reply: Probe, model: str) -> Finding:
 def _call(look: _Look) -> Iterator[Finding]:
     answer = asyncio.run(_answer(look))
     if isinstance(answer, ProviderError):
-        yield fault("model call", str(answer), "See the code; 401 and 403: the key, 404: the model's name.")
+        yield fault(
+            "model call", str(answer), "See the code; 401 and 403: the key, 404: base URL or model name."
+        )
         return
     verdict = judge(look.pipeline.contract, answer.content, truncated=answer.truncated)
     cost = "unknown" if answer.cost is None else f"{answer.cost:.6f}"

@@ -22,6 +22,7 @@ class Options:
     """The options of `assay doctor`."""
 
     pipeline: str | None
+    model: str | None
     base_url: str | None
     concurrency: int | None
     call: bool
@@ -39,7 +40,9 @@ def examine(options: Options, as_json: bool) -> bool:
         found += database_findings(settings)
         found += findings("open files", lambda: open_files(options.concurrency))
         if options.pipeline is not None:
-            found += pipeline_findings(options.pipeline, options.base_url, settings, call=options.call)
+            found += pipeline_findings(
+                options.pipeline, options.model, options.base_url, settings, call=options.call
+            )
     good = all(each.state is not State.FAIL for each in found)
     if as_json:
         typer.echo(to_json({"ok": good, "findings": [asdict(each) for each in found]}))

@@ -81,8 +81,8 @@ def rotate(*, prepare: bool, retire: bool, quiet: bool) -> bool:
             return _retire(change)
         old = ", ".join(each for each in change.vault.kek_ids if each != change.current)
         change.say(
-            f"Everything is wrapped under {change.current}. The old key {old} is kept: older backups of the "
-            "database need it. `assay key retire` drops it."
+            f"{change.current} is the current key; running workers take it up within seconds. The old key {old} "
+            "is kept: older backups of the database need it. `assay key retire` sweeps once more and drops it."
         )
         return True
 
@@ -165,7 +165,7 @@ def _rewrap(change: _Change) -> bool:
         return False
     seconds = time.monotonic() - started
     log("key_rotation_ended", kek_id=change.current, count=rewrapped, seconds=seconds)
-    change.say(f"{rewrapped} keys rewrapped in {seconds:.1f} s; none is left under another key.")
+    change.say(f"{rewrapped} keys rewrapped in {seconds:.1f} s.")
     return True
 
 

@@ -19,13 +19,22 @@ _BY_SUFFIX: Final[dict[str, Compression]] = {".gz": "gzip", ".zst": "zstd"}
 
 
 def check_output(output: Path | None, form: str) -> None:
-    """Raises `ConfigurationError` for a form and an output that do not go together."""
+    """Raises `ConfigurationError` for an output that cannot be written, or that does not go with the form."""
+    if output is not None:
+        _check_place(output)
     if form != "parquet":
         return
     if output is None:
         raise ConfigurationError("Parquet is no text for a terminal; name a file: --output FILE.")
     if output.suffix.lower() in _BY_SUFFIX:
         raise ConfigurationError(f"Parquet compresses its columns itself; leave {output.suffix} out.")
+
+
+def _check_place(output: Path) -> None:
+    if output.is_dir():
+        raise ConfigurationError(f"{output} is a folder; name a file: --output FILE.")
+    if not output.parent.is_dir():
+        raise ConfigurationError(f"There is no folder {output.parent} to write {output.name} to; create it.")
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import os
 import signal
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 import typer
 
@@ -41,6 +42,17 @@ from assay.pipeline.limits import WorkerLimits
 from assay.pipeline.progress import Progress
 from assay.pipeline.worker import RunResult, Worker
 from assay.ports import ModelPort, SourcePort
+
+_MEND_ANYTHING: Final = "Mend the key, model or quota, then run the same command again."
+_MEND: Final = {
+    "provider_auth": "The vendor refuses the API key: set the right one (OPENAI_API_KEY, ANTHROPIC_API_KEY, or "
+    "ASSAY_MODEL_API_KEY for a base URL of your own), then run the same command again.",
+    "provider_model_unknown": "There is no such model or no such address: check the model's name and the path of "
+    "the base URL, then run the same command again.",
+    "provider_quota": "The account's quota or credit is used up: raise it, then run the same command again.",
+    "provider_settings_rejected": "The vendor refuses what the pipeline sends: check its parameters and base URL, "
+    "then run the same command again.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +193,7 @@ async def _run(options: RunOptions, pipeline: Pipeline, model: ModelPort, setup:
     _report(options, pipeline, progress, result, screen.elapsed)
     if result.stopped is not None:
         status = f" (HTTP {result.stopped.status})" if result.stopped.status else ""
-        mend = result.stopped.sentence or ("Mend the key, model or quota, then run the same command again.")
+        mend = result.stopped.sentence or _MEND.get(result.stopped.code, _MEND_ANYTHING)
         _tell(f"Stopped: {result.stopped.code}{status} — no record was burnt. {mend}")
         return STOPPED
     if result.drained and not options.follow:

@@ -111,7 +111,9 @@ class Screen:
         rate = self._rate()
         done = self._done()
         of = f"/{p.total}" if p.total is not None else ""
-        pace = [f"{done}{of}", f"{rate:.0f}/s", f"in flight {p.in_flight}"]
+        pace = [f"{done}{of}", _speed(rate), f"in flight {p.in_flight}"]
+        if p.vendor is not None:
+            pace.append(p.vendor)
         if p.total is not None and rate > 0 and done < p.total:
             pace.append(f"{_duration((p.total - done) / rate)} left")
         outcome = [f"accepted {p.accepted}", f"review {p.review}", f"dead {p.dead}"]
@@ -169,9 +171,14 @@ def closing_table(progress: Progress, pipeline: Pipeline, elapsed: float) -> Non
         ("calls (corrections)", f"{p.calls} ({p.correction_calls})"),
         ("cost", _money(p).removeprefix("cost ")),
         ("time", _duration(elapsed)),
-        ("records/s", f"{(p.done - p.skipped) / elapsed:.0f}" if elapsed > 0 else "–"),
+        ("pace", _speed(max(p.done - p.skipped, 0) / elapsed) if elapsed > 0 else "–"),
     ]  # fmt: skip
     for name, value in rows:
         if value != "0" or not name.startswith(("isolated", "content", "retries", "taken", "leases")):
             table.add_row(name, value)
     console().print(table)
+
+
+def _speed(per_second: float) -> str:
+    """Records per second, or per minute where that says more."""
+    return f"{per_second:.0f}/s" if per_second >= 10 else f"{per_second * 60:.0f}/min"

@@ -8,6 +8,7 @@ from decimal import Decimal
 from assay.adapters.postgres.budget_store import CapKind, PipelineBudget
 from assay.adapters.postgres.status_store import Status, VersionStatus
 from assay.adapters.postgres.version_events import MODEL_CHANGED, STOPPED_BY_PERSON
+from assay.cli.chosen import SHORT
 from assay.cli.status_now import meaning, named
 from assay.cli.tables import count, shown
 from assay.domain.spend import CLAIM_CALLS
@@ -38,7 +39,7 @@ def _of_version(each: VersionStatus) -> Iterator[str]:
     if version["stopped"] == STOPPED_BY_PERSON:
         yield (
             f"STOPPED: {name}, {stopped}: {shown(version['stopped_reason'])}. "
-            "`assay pipeline resume` lets it go on."
+            f"It goes on after `assay pipeline resume {_digest(version)} --reason TEXT`."
         )
     elif version["stopped"]:
         status = f", HTTP {version['stopped_status']}" if version["stopped_status"] else ""
@@ -47,22 +48,28 @@ def _of_version(each: VersionStatus) -> Iterator[str]:
             "Once that is mended, the next run goes on."
         )
     if version["frozen"] and version["frozen_reason"] == MODEL_CHANGED:
-        yield f"FROZEN: {name}, {frozen}: {_models(each.models)}"
+        yield f"FROZEN: {name}, {frozen}: {_models(each.models, _digest(version))}"
     elif version["frozen"]:
         yield (
             f"FROZEN: {name}, {frozen}: {shown(version['frozen_reason'])}. Nothing becomes "
-            "auto_candidate until `assay pipeline unfreeze`."
+            f"auto_candidate until `assay pipeline unfreeze {_digest(version)} --reason TEXT`."
         )
 
 
-def _models(models: Sequence[Mapping[str, object]]) -> str:
+def _digest(version: Mapping[str, object]) -> str:
+    """What the commands of `assay pipeline` take for a version."""
+    return str(version["pipeline_version"])[:SHORT]
+
+
+def _models(models: Sequence[Mapping[str, object]], digest: str) -> str:
     """What changed, and what a person may do about it."""
     baseline = next((shown(row["model"]) for row in models if row["baseline"]), "another model")
     others = [shown(row["model"]) for row in models if not row["baseline"] and not row["approved"]]
     now = ", ".join(others) or "another one"
     return (
         f"model_changed. The vendor answers as {now}, where it began as {baseline}. Nothing becomes "
-        "auto_candidate until `assay pipeline approve --model MODEL --unfreeze`, or `unfreeze`."
+        f"auto_candidate until `assay pipeline approve {digest} --model MODEL --reason TEXT --unfreeze`, or "
+        f"`assay pipeline unfreeze {digest} --reason TEXT`."
     )
 
 

@@ -103,18 +103,37 @@ class Timeline:
     hold_until: float = 0.0
 
 
+# Seconds that a timeline reaches ahead at most, and requests that may stand in line beyond that.
+FURTHEST: Final = 60.0
+IN_LINE: Final = 16
+# No vendor is heard when it asks for a longer pause (seconds).
+LONGEST_HOLD: Final = 3600.0
+
+
+def in_reach(line: Timeline, now: float, limits: Limits) -> Timeline:
+    """The line without what cannot lie so far ahead, whatever put it there."""
+    return Timeline(
+        min(line.next_request_at, now + FURTHEST + IN_LINE * _each(limits.requests_per_minute)),
+        min(line.next_token_at, now + FURTHEST),
+        min(line.hold_until, now + LONGEST_HOLD),
+    )
+
+
 def settle(
     line: Timeline, now: float, limits: Limits, *, unbooked: int = 0, token_error: float = 0.0
 ) -> Timeline:
     """Put on the timeline what went by it: calls sent before there was a pace, tokens beyond those booked.
 
-    A second of such calls is as much as is made good.
+    A second of such calls is as much as is made good, and tokens never book the account further ahead than
+    `FURTHEST`: a vendor that miscounts costs that and no more.
     """
     each = _each(limits.requests_per_minute)
+    line = in_reach(line, now, limits)
     request_at = line.next_request_at
     if unbooked:
         request_at = max(now, request_at) + min(unbooked * each, max(each, _MOST_MADE_GOOD))
-    token_at = line.next_token_at + token_error * _each(limits.tokens_per_minute)
+    error = token_error * _each(limits.tokens_per_minute)
+    token_at = min(line.next_token_at + max(min(error, FURTHEST), -FURTHEST), now + FURTHEST)
     return replace(line, next_request_at=request_at, next_token_at=token_at)
 
 

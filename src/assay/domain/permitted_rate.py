@@ -46,6 +46,8 @@ NEAR_TO: Final = 1.1
 LONGEST_STEP: Final = 2.0
 # A timeline that is booked up to now, or nearly, is one whose limit is being felt.
 NEARLY_NOW: Final = 0.25
+# Where only tokens are limited by what the vendor states: so far above the answers, the rate bounds nothing.
+NOT_FELT: Final = 1.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +80,18 @@ def answered_per_minute(state: Permitted, now: float) -> float:
 
 
 def adjust(
-    state: Permitted, now: float, push: Push, *, stated: float | None, booked_until: float
+    state: Permitted,
+    now: float,
+    push: Push,
+    *,
+    stated: float | None,
+    booked_until: float,
+    tokens_stated: bool = False,
 ) -> Permitted:
     """The state after a sync at `now`. `stated`: the limit that the vendor or the user names (share applied).
+
+    `tokens_stated`: a limit of tokens is named. Where it is the only one, it was met by the tokens, most
+    likely: the rate recovers as towards a stated limit, and goes once it is not felt.
 
     `booked_until`: the end of the timeline: a rate that is not being used does not grow.
     """
@@ -92,8 +103,13 @@ def adjust(
         return replace(state, grown_at=now)
     rate = state.rate
     if booked_until > now - NEARLY_NOW:
-        rate *= 1.0 + _growth(state, rate, stated) * min(max(now - state.grown_at, 0.0), LONGEST_STEP)
-    reached = stated is not None and rate >= stated
+        rate *= 1.0 + _growth(state, rate, stated, tokens_stated) * min(
+            max(now - state.grown_at, 0.0), LONGEST_STEP
+        )
+    if stated is not None:
+        reached = rate >= stated
+    else:
+        reached = tokens_stated and rate > NOT_FELT * OF_ANSWERED * answered_per_minute(state, now)
     return replace(state, rate=None if reached else rate, grown_at=now)
 
 
@@ -110,9 +126,11 @@ def _cut(state: Permitted, now: float, push: Push, stated: float | None) -> Perm
     return replace(state, rate=max(cut, LEAST), failed=base)
 
 
-def _growth(state: Permitted, rate: float, stated: float | None) -> float:
+def _growth(state: Permitted, rate: float, stated: float | None, tokens_stated: bool) -> float:
     if stated is not None:
         return TO_STATED
     if state.failed is None:
         return UNKNOWN
+    if tokens_stated:
+        return TO_STATED
     return NEAR if NEAR_FROM * state.failed <= rate <= NEAR_TO * state.failed else FAR

@@ -7,6 +7,17 @@ from typing import Final
 _WEIGHT: Final = 0.05
 _SHARE_WEIGHT: Final = 0.01
 _UNTIL_KNOWN: Final = 1000.0
+# More tokens than this many times what could be sent and answered are a miscount, not a use.
+_TIMES: Final = 16
+_CHARACTERS_PER_TOKEN: Final = 4
+_LONGEST_ANSWER: Final = 200_000
+
+
+def believable(size: int, input_tokens: int, output_tokens: int) -> bool:
+    """Whether a call guessed at `size` tokens (0: no idea) may have taken so many; no: nothing is known."""
+    if min(input_tokens, output_tokens) < 0:
+        return False
+    return 0 < input_tokens + output_tokens <= _TIMES * (size * _CHARACTERS_PER_TOKEN + _LONGEST_ANSWER)
 
 
 class TokenEstimate:
@@ -29,11 +40,11 @@ class TokenEstimate:
         """Tokens of a call that its caller guesses at `size` (0: no idea)."""
         return size * self._ratio if size > 0 else self._mean
 
-    def learn(self, size: int, input_tokens: int, output_tokens: int) -> None:
-        """What a call took in the end."""
+    def learn(self, size: int, input_tokens: int, output_tokens: int) -> bool:
+        """What a call took in the end; whether that can be believed."""
+        if not believable(size, input_tokens, output_tokens):
+            return False
         total = input_tokens + output_tokens
-        if total <= 0:
-            return
         weight = _WEIGHT if self._known else 1.0
         self._mean += weight * (total - self._mean)
         if size > 0:
@@ -42,3 +53,4 @@ class TokenEstimate:
             input_tokens / total - self.input_share
         )
         self._known = True
+        return True

@@ -18,6 +18,7 @@ from assay.telemetry import tell
 
 # Below this many items a share says nothing.
 _SHARE_AFTER: Final = 100
+_SHARE_AT_THE_END: Final = 10
 _QUEUED_BATCHES: Final = 4
 
 
@@ -72,6 +73,7 @@ class Intake:
                 if self._left == 0:
                     break
         await self._put(None)
+        self._check_share(_SHARE_AT_THE_END)
 
     async def _put(self, records: list[InputRecord] | None) -> None:
         await self.queue.put(records)
@@ -105,8 +107,11 @@ class Intake:
             offset=first.position.offset, line=first.position.line, code="input_schema_invalid",
             error_type=first.error_type, count=len(malformed),
         )  # fmt: skip
+        self._check_share(_SHARE_AFTER)
+
+    def _check_share(self, after: int) -> None:
         read, isolated = self._progress.read, self._progress.isolated
-        if read >= _SHARE_AFTER and isolated > read * self._max_invalid_share:
+        if read >= after and isolated > read * self._max_invalid_share:
             worst, count = self._types.most_common(1)[0]
             raise AssayError(
                 f"{isolated} of {read} records of {self._source.name} are malformed ({worst}: {count}), so "

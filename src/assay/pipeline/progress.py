@@ -14,7 +14,8 @@ from assay.domain.work import Finish, Finished, FinishOutcome
 class Progress:
     """Counters of one run. `read` counts items of the source, `settled_before` those found done already,
     `destined` those that have a durable destination by now (parked ones included). `waiting` are the parked
-    tasks of the version, earlier runs' included; `park_reasons` say why this run parked.
+    tasks of the version, earlier runs' included; `park_reasons` say why this run parked. `vendor` says what
+    holds the calls up, if anything.
     """
 
     total: int | None = None
@@ -27,6 +28,7 @@ class Progress:
     claimed: int = 0
     taken_over: int = 0
     in_flight: int = 0
+    vendor: str | None = None
     parked: int = 0
     waiting: int = 0
     lease_lost: int = 0

@@ -132,6 +132,8 @@ def read_header(row: Row | None, file: str) -> list[str]:
     """The column names. Raises `ConfigurationError` where the first row cannot be a header."""
     if row is None:
         raise ConfigurationError(f"{file} is empty; give a file with records.")
+    if row.raw.lstrip().startswith(b"{") and b'":' in row.raw:
+        raise ConfigurationError(f"{file} looks like JSONL, not CSV; read it with --format jsonl.")
     if row.error_type == "not_utf8" or "\0" in "".join(row.cells):
         raise ConfigurationError(f"{file} is not UTF-8 text; save it as UTF-8.")
     if row.error_type is not None:

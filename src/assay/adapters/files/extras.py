@@ -9,10 +9,11 @@ from assay.domain.failures import ConfigurationError
 
 
 def extra(name: str, module: str, purpose: str) -> ModuleType:
-    """The module, which the extra `name` installs. Raises `ConfigurationError` naming the extra."""
+    """The module, which the extra `name` installs. Raises `ConfigurationError` naming library and extra."""
     try:
         return import_module(module)
     except ImportError:
+        library = module.partition(".")[0]
         raise ConfigurationError(
-            f"{purpose} needs the extra {name}; install it: pip install 'assay[{name}]'."
+            f"{purpose} needs {library}: `pip install {library}` in this environment (the extra `{name}`)."
         ) from None

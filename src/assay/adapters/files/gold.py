@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -49,10 +50,13 @@ def read_gold(
     columns = dict(mapping or {})
     check_mapping(columns)
     file, mark, column = spec.rpartition("#")
-    if not mark or not file or not column:
-        raise ConfigurationError(f"{spec} does not name a column of a file; write FILE#COLUMN.")
-    path = Path(file)
     kind: Format | None = None if format == "auto" else format
+    if not (mark and file and column) or not Path(file).exists():
+        given = next((Path(each) for each in (spec, file) if each and Path(each).is_file()), None)
+        found = "" if given is None else f"; {columns_found(_columns(given, kind))}"
+        if given is not None or not (mark and file and column):
+            raise ConfigurationError(f"{spec} does not name a column of a file; write FILE#COLUMN{found}.")
+    path = Path(file)
     labels: dict[str, str] = {}
     with readable(path), buffered(plain(io.FileIO(path))) as stream:
         kind = kind or detect_format(path, stream, path.name)
@@ -71,6 +75,31 @@ def read_gold(
     return labels
 
 
+def _columns(path: Path, kind: Format | None) -> list[str]:
+    """The columns of a file; of JSONL the keys of its first line, none where that is no object."""
+    with readable(path), buffered(plain(io.FileIO(path))) as stream:
+        kind = kind or detect_format(path, stream, path.name)
+        if kind == "csv":
+            return read_header(next(rows(stream, _MAX_RECORD_BYTES), None), path.name)
+        if kind == "jsonl":
+            for _, line in filled_lines(stream, _MAX_RECORD_BYTES):
+                with suppress(Refused):
+                    return list(parse_object(line.raw))
+                break
+            return []
+    with opened(path, Arrow("Parquet")) as file:
+        return list(file.schema_arrow.names)
+
+
+def _place(names: list[str], column: str, file: str) -> int:
+    """Where the gold column stands."""
+    if column not in names:
+        raise ConfigurationError(f"{file} has no column {column}; {columns_found(names)}.")
+    if names.count(column) > 1:
+        raise ConfigurationError(f"{file} has several columns named {column}; rename all but one.")
+    return names.index(column)
+
+
 def _whole(found: Iterator[_GoldRow], path: Path) -> Iterator[_GoldRow]:
     try:
         yield from found
@@ -86,9 +115,7 @@ def _csv_gold(
     found = rows(stream, _MAX_RECORD_BYTES)
     header = read_header(next(found, None), path.name)
     layout = layout_of(header, mapping, path.name, needs_text=False)
-    if header.count(column) != 1:
-        raise ConfigurationError(f"{path.name} has no single column {column}; {columns_found(header)}.")
-    place = header.index(column)
+    place = _place(header, column, path.name)
     for number, row in enumerate(found, start=1):
         error_type = row_error(row, layout)
         if error_type:
@@ -100,6 +127,7 @@ def _jsonl_gold(
     stream: io.BufferedReader, path: Path, mapping: Mapping[str, str], column: str
 ) -> Iterator[_GoldRow]:
     fields = ObjectFields(mapping)
+    first = True
     for number, line in filled_lines(stream, _MAX_RECORD_BYTES):
         if line.cut:
             raise _unusable(path, number, "oversized")
@@ -107,7 +135,13 @@ def _jsonl_gold(
             value = parse_object(line.raw)
         except Refused as refused:
             raise _unusable(path, number, refused.error_type) from None
-        yield _GoldRow(number, fields.piece(value, number), look_up(value, (column,)))
+        label = look_up(value, (column,))
+        if label is ABSENT and first:
+            raise ConfigurationError(
+                f"Line {number} of {path.name} has no column {column}; {columns_found(list(value))}."
+            )
+        first = False
+        yield _GoldRow(number, fields.piece(value, number), label)
 
 
 def _parquet_gold(
@@ -117,11 +151,7 @@ def _parquet_gold(
     with opened(path, arrow) as file:
         schema = file.schema_arrow
         layout = parquet_layout(arrow, schema, mapping, path.name, needs_text=False)
-        if schema.names.count(column) != 1:
-            raise ConfigurationError(
-                f"{path.name} has no single column {column}; {columns_found(schema.names)}."
-            )
-        gold = schema.names.index(column)
+        gold = _place(list(schema.names), column, path.name)
         check_label_type(arrow, schema, gold, path.name)
         for some in parquet_rows(file, arrow, sorted({*used_columns(layout), gold}), 0, path.name):
             for row in range(some.count):

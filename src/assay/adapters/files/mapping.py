@@ -128,6 +128,8 @@ def layout_of(
 
 def columns_found(header: Sequence[str]) -> str:
     """The columns of a file as a clause; what does not look like a column's name may be data: not shown."""
+    if not header:
+        return "it has no columns"
     shown = [name if _COLUMN_LIKE.fullmatch(name) else "(not a name)" for name in header[:_SHOWN_COLUMNS]]
     if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
         return "its cells are not separated by commas: save it as CSV with commas"

@@ -131,7 +131,7 @@ class _Obstore:
             exceptions = import_module("obstore.exceptions")
         except ImportError:
             raise ConfigurationError(
-                "Object stores need the extra objects; install it: pip install 'assay[objects]'."
+                "Object stores need obstore: `pip install obstore` in this environment (the extra `objects`)."
             ) from None
         self.error = cast(type[Exception], exceptions.BaseError)
         self.refusals = cast(

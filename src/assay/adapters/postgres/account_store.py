@@ -12,7 +12,7 @@ from assay.adapters.postgres.session import Connection, DatabaseUnavailable, Poo
 from assay.domain import permitted_rate as permitted
 from assay.domain.account import AccountReport, AccountView, Booking
 from assay.domain.breaker import Breaker, BreakerRules, BreakerState, Failure
-from assay.domain.pacing import Grant, Limits, PaceRules
+from assay.domain.pacing import FURTHEST, IN_LINE, LONGEST_HOLD, Grant, Limits, PaceRules
 
 _RATE_RULES: Final = {
     "memory": permitted.MEMORY,
@@ -30,7 +30,10 @@ _RATE_RULES: Final = {
     "near_to": permitted.NEAR_TO,
     "longest_step": permitted.LONGEST_STEP,
     "nearly_now": permitted.NEARLY_NOW,
+    "not_felt": permitted.NOT_FELT,
 }
+# More than this many says no more about a minute, and would not fit PostgreSQL's intervals.
+_MOST_TOKENS: Final = 1e12
 
 
 class AccountStore:
@@ -57,8 +60,12 @@ class AccountStore:
         self._breaker = {"base": rules.base, "cap": rules.cap, "calm": rules.calm, "lease": rules.probe_lease}
         self._pace = {
             "use": pace.use, "chunk": pace.chunk, "horizon": pace.horizon, "slack": pace.slack,
-            "burst": pace.burst,
+            "burst": pace.burst, "furthest": FURTHEST, "in_line": IN_LINE,
         }  # fmt: skip
+        self._longest = {
+            "longest": max(rules.cap, rules.probe_lease, LONGEST_HOLD),
+            "longest_hold": LONGEST_HOLD,
+        }
         self._sql = queries("accounts")
 
     @property
@@ -77,13 +84,13 @@ class AccountStore:
 
     async def look(self) -> AccountView:
         """The account as it stands, without `limits`."""
-        ((*row,),) = await self._run("look_at_account")
+        row = await self._seen("look_at_account")
         return replace(_view(row), limits=None)
 
     async def sync(self, report: AccountReport) -> AccountView:
         """Tell what was seen and book what is asked for."""
         asked = report.ask.requests
-        ((*row,),) = await self._run(
+        row = await self._seen(
             "sync_account",
             stated_requests=report.stated.requests_per_minute,
             stated_tokens=report.stated.tokens_per_minute,
@@ -93,7 +100,7 @@ class AccountStore:
             push=int(report.push),
             retry_after=report.retry_after,
             unbooked=report.unbooked,
-            token_error=float(report.token_error),
+            token_error=max(-_MOST_TOKENS, min(report.token_error, _MOST_TOKENS)),
             asked=asked,
             each=report.ask.tokens / asked if asked else 0.0,
             **self._pace,
@@ -130,6 +137,17 @@ class AccountStore:
     async def probe_unused(self) -> None:
         """Half open → open and due at once, where this worker is the prober."""
         await self._run("probe_unused")
+
+    async def _seen(self, name: str, **parameters: Any) -> list[Any]:
+        """The account's row; its moments are mended first where the database's clock has stepped back."""
+        parameters |= self._longest
+        rows = await self._run(name, **parameters)
+        if not rows:
+            await self._run("mend_account", **self._longest)
+            rows = await self._run(name, **parameters)
+        if not rows:
+            raise ConnectionError(f"The account {self._account!r} has no row, or the database's clock leaps.")
+        return list(rows[0])
 
     async def _run(self, name: str, **parameters: Any) -> list[tuple[Any, ...]]:
         async def work(connection: Connection) -> list[tuple[Any, ...]]:

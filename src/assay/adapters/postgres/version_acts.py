@@ -17,6 +17,8 @@ from assay.domain.failures import ConfigurationError
 
 # Stages whose labels need a person's approval, which is named after the stage.
 _APPROVED_BY_STAGE: Final = frozenset({"unproven", "rolled_back"})
+# Digits of a digest that people are shown.
+_SHORT: Final = 12
 _Connection = psycopg.Connection[TupleRow]
 
 
@@ -75,9 +77,10 @@ class VersionActs:
         with self._connect() as connection:
             stop = self._open_stop(connection, version_id)
             if stop is not None and stop.code == STOPPED_BY_PERSON:
+                (page,) = rows(connection, self._sql["page_release"], {"version_id": version_id})
                 raise ConfigurationError(
-                    f"{stop.stopped_by} stopped this version: {stop.reason}. `assay pipeline resume` lets it "
-                    "go on."
+                    f"{stop.stopped_by} stopped this version: {stop.reason}. It goes on after "
+                    f"`assay pipeline resume {str(page['pipeline_version'])[:_SHORT]} --reason TEXT`."
                 )
             if stop is not None:
                 self._clear(connection, version_id, stop, "run", actor)

@@ -1,6 +1,8 @@
 -- Vendor accounts: pace and breaker that all workers of an account share. Each statement is a transaction of its
 -- own: a worker that is stopped in the middle holds no lock. The moment is taken with the row's lock, so that
--- time spent waiting for it is not given away twice.
+-- time spent waiting for it is not given away twice. Moves of the breaker never take changed_at back: it is what
+-- tells that the clock has stepped back, and `look_at_account` and `sync_account` find no row until
+-- `mend_account` has taken the account's moments back with it.
 
 -- name: enter_account
 -- The account's row, made when the first worker comes.
@@ -9,11 +11,33 @@ INSERT INTO assay.vendor_accounts
 SELECT %(account)s, now, now, now, now, now, now, now FROM (SELECT assay.assay_now() AS now) AS clock
 ON CONFLICT (account) DO NOTHING
 
+-- name: mend_account
+-- The clock has stepped back: every moment of the account goes back as far, so that what is left of each wait
+-- stays what it was. No breaker waits longer than any rule or vendor can ask for.
+UPDATE assay.vendor_accounts a SET
+    limits_seen_at = a.limits_seen_at - s.back, grown_at = a.grown_at - s.back, cut_at = a.cut_at - s.back,
+    cut_noted_at = a.cut_noted_at - s.back, counted_at = a.counted_at - s.back,
+    counted_since = a.counted_since - s.back, next_request_at = a.next_request_at - s.back,
+    next_token_at = a.next_token_at - s.back, hold_until = a.hold_until - s.back,
+    opened_at = a.opened_at - s.back, closed_at = a.closed_at - s.back,
+    open_until = least(a.open_until - s.back, s.longest), probe_until = least(a.probe_until - s.back, s.longest),
+    changed_at = least(a.changed_at, c.now)
+FROM (SELECT assay.assay_now() AS now) AS c, assay.vendor_accounts b
+CROSS JOIN LATERAL (
+    SELECT greatest(b.changed_at - assay.assay_now(), interval '0') AS back,
+           assay.assay_now() + make_interval(secs => %(longest)s) AS longest) AS s
+WHERE a.account = %(account)s AND b.account = a.account
+  AND (a.changed_at > c.now + interval '1 second'
+       OR coalesce(a.open_until, a.probe_until) > c.now + make_interval(secs => %(longest)s + 1))
+
 -- name: sync_account
 -- Tell what was seen and book a chunk: assay.domain.permitted_rate.adjust, then assay.domain.pacing.reserve.
 WITH before AS MATERIALIZED (
     SELECT a.*, assay.assay_now() AS now FROM assay.vendor_accounts a
-    WHERE a.account = %(account)s FOR NO KEY UPDATE
+    WHERE a.account = %(account)s AND a.changed_at <= assay.assay_now() + interval '1 second'
+      AND coalesce(a.open_until <= assay.assay_now() + make_interval(secs => %(longest)s + 1), true)
+      AND coalesce(a.probe_until <= assay.assay_now() + make_interval(secs => %(longest)s + 1), true)
+    FOR NO KEY UPDATE
 ),
 seen AS MATERIALIZED (
     SELECT b.now, l.*, s.*, c.*, p.answered_per_minute, (%(push)s > 0 AND (
@@ -56,12 +80,16 @@ paced AS MATERIALIZED (
                 + least(greatest(extract(epoch FROM b.now - b.grown_at)::float8, 0), %(longest_step)s)
                 * CASE WHEN s.stated IS NOT NULL THEN %(to_stated)s
                        WHEN b.failed_per_minute IS NULL THEN %(unknown)s
+                       WHEN s.token_rate IS NOT NULL THEN %(to_stated)s
                        WHEN b.permitted_per_minute BETWEEN %(near_from)s * b.failed_per_minute
                                                        AND %(near_to)s * b.failed_per_minute THEN %(near)s
                        ELSE %(far)s END)
         END AS rate) AS g
     CROSS JOIN LATERAL (
-        SELECT CASE WHEN %(push)s = 0 AND g.rate >= s.stated THEN NULL ELSE g.rate END AS permitted) AS r
+        -- Where tokens alone are limited, a rate well above what is answered bounds nothing.
+        SELECT CASE WHEN %(push)s = 0 AND (g.rate >= s.stated OR s.stated IS NULL
+                        AND s.token_rate IS NOT NULL AND g.rate > %(not_felt)s * s.answered_per_minute)
+                    THEN NULL ELSE g.rate END AS permitted) AS r
 ),
 booked AS MATERIALIZED (
     SELECT p.*, t.request_seconds, t.token_seconds, h.hold_until, k.request_at, k.token_at, w.starts_at,
@@ -71,14 +99,20 @@ booked AS MATERIALIZED (
         SELECT coalesce(60 / p.request_rate, 0) AS request_seconds, coalesce(60 / p.token_rate, 0) AS token_seconds,
                %(asked)s > 0 AND (p.request_rate IS NOT NULL OR p.token_rate IS NOT NULL) AS limited) AS t
     CROSS JOIN LATERAL (
-        SELECT greatest(b.hold_until, b.now + make_interval(secs => coalesce(%(retry_after)s::float8, 0)))
-               AS hold_until) AS h
+        SELECT greatest(least(b.hold_until, b.now + make_interval(secs => %(longest_hold)s)),
+                   b.now + make_interval(secs => least(coalesce(%(retry_after)s::float8, 0), %(longest_hold)s)))
+               AS hold_until,
+               least(b.next_request_at, b.now + make_interval(
+                   secs => %(furthest)s + %(in_line)s * t.request_seconds)) AS request_at,
+               least(b.next_token_at, b.now + make_interval(secs => %(furthest)s)) AS token_at,
+               greatest(least(%(token_error)s * t.token_seconds, %(furthest)s), - %(furthest)s) AS error) AS h
     CROSS JOIN LATERAL (
         -- Calls that went out before there was a pace stand on the timeline too, up to a second of it.
-        SELECT CASE WHEN %(unbooked)s = 0 THEN b.next_request_at
-                    ELSE greatest(b.now, b.next_request_at) + make_interval(secs => least(
+        SELECT CASE WHEN %(unbooked)s = 0 THEN h.request_at
+                    ELSE greatest(b.now, h.request_at) + make_interval(secs => least(
                         %(unbooked)s * t.request_seconds, greatest(t.request_seconds, 1))) END AS request_at,
-               b.next_token_at + make_interval(secs => %(token_error)s * t.token_seconds) AS token_at) AS k
+               least(h.token_at + make_interval(secs => h.error),
+                   b.now + make_interval(secs => %(furthest)s)) AS token_at) AS k
     CROSS JOIN LATERAL (
         SELECT make_interval(secs => CASE WHEN t.request_seconds > 0 AND t.token_seconds > 0
                    AND t.request_seconds <= %(burst)s THEN %(slack)s ELSE 0 END) AS slack) AS v
@@ -162,20 +196,22 @@ FROM after
 -- The account as it stands, for a worker that has nothing to tell. Columns as of sync_account.
 SELECT NULL::float8, NULL::float8, CASE WHEN a.limits_source = 'headers' THEN a.requests_per_minute END,
        CASE WHEN a.limits_source = 'headers' THEN a.tokens_per_minute END, a.cuts,
-       extract(epoch FROM a.hold_until - c.now)::float8, a.breaker_state,
+       least(extract(epoch FROM a.hold_until - c.now)::float8, %(longest_hold)s), a.breaker_state,
        extract(epoch FROM coalesce(a.open_until, a.probe_until) - c.now)::float8, a.prober, a.open_streak,
        a.open_reason, extract(epoch FROM a.opened_at - c.now)::float8,
        extract(epoch FROM a.closed_at - c.now)::float8,
        NULL::float8, NULL::int, NULL::float8, NULL::float8, NULL::float8, a.next_request_at
 FROM assay.vendor_accounts a, (SELECT assay.assay_now() AS now) AS c
-WHERE a.account = %(account)s
+WHERE a.account = %(account)s AND a.changed_at <= c.now + interval '1 second'
+  AND coalesce(a.open_until <= c.now + make_interval(secs => %(longest)s + 1), true)
+  AND coalesce(a.probe_until <= c.now + make_interval(secs => %(longest)s + 1), true)
 
 -- name: give_back
 -- Permits that lie ahead, while the timeline still ends with them.
 UPDATE assay.vendor_accounts SET
     next_request_at = next_request_at - make_interval(secs => %(request_seconds)s),
     next_token_at = next_token_at - make_interval(secs => %(token_seconds)s),
-    changed_at = assay.assay_now()
+    changed_at = greatest(changed_at, assay.assay_now())
 WHERE account = %(account)s AND next_request_at = %(booked_until)s
 
 -- name: open_breaker
@@ -189,7 +225,7 @@ after AS (
         breaker_state = 'open', opened_at = b.now, open_reason = %(reason)s, open_streak = s.streak + 1,
         open_until = b.now + make_interval(secs => greatest(%(retry_after)s::float8,
             least(%(cap)s, %(base)s * 2 ^ least(s.streak, 30)) * (1 - 0.25 * %(chance)s))),
-        times_opened = a.times_opened + 1, changed_at = b.now
+        times_opened = a.times_opened + 1, changed_at = greatest(a.changed_at, b.now)
     FROM before b
     CROSS JOIN LATERAL (SELECT CASE WHEN b.closed_at > b.now - make_interval(secs => %(calm)s)
                                     THEN b.open_streak ELSE 0 END AS streak) AS s
@@ -209,12 +245,12 @@ WITH before AS MATERIALIZED (
 after AS (
     UPDATE assay.vendor_accounts a SET
         breaker_state = 'half_open', open_until = NULL, prober = %(worker)s,
-        probe_until = b.now + make_interval(secs => %(lease)s), changed_at = b.now
+        probe_until = b.now + make_interval(secs => %(lease)s), changed_at = greatest(a.changed_at, b.now)
     FROM before b WHERE a.account = b.account
-    RETURNING a.*
+    RETURNING a.*, b.now
 )
 INSERT INTO assay.account_events (account, at, kind, worker, reason)
-SELECT account, changed_at, 'half_open', %(worker)s, open_reason FROM after
+SELECT account, now, 'half_open', %(worker)s, open_reason FROM after
 
 -- name: probe_succeeded
 -- The vendor answered.
@@ -225,12 +261,12 @@ WITH before AS MATERIALIZED (
 after AS (
     UPDATE assay.vendor_accounts a SET
         breaker_state = 'closed', opened_at = NULL, open_reason = NULL, prober = NULL, probe_until = NULL,
-        closed_at = b.now, changed_at = b.now
+        closed_at = b.now, changed_at = greatest(a.changed_at, b.now)
     FROM before b WHERE a.account = b.account
     RETURNING a.account, b.now, b.open_reason, b.opened_at
 )
 INSERT INTO assay.account_events (account, at, kind, worker, reason, opened_at)
-SELECT account, now, 'closed', %(worker)s, open_reason, opened_at FROM after
+SELECT account, greatest(now, opened_at), 'closed', %(worker)s, open_reason, opened_at FROM after
 
 -- name: probe_failed
 -- It did not: open again, for longer.
@@ -244,16 +280,17 @@ after AS (
         prober = NULL, probe_until = NULL,
         open_until = b.now + make_interval(secs => greatest(%(retry_after)s::float8,
             least(%(cap)s, %(base)s * 2 ^ least(b.open_streak, 30)) * (1 - 0.25 * %(chance)s))),
-        times_opened = a.times_opened + 1, changed_at = b.now
+        times_opened = a.times_opened + 1, changed_at = greatest(a.changed_at, b.now)
     FROM before b WHERE a.account = b.account
-    RETURNING a.*
+    RETURNING a.*, b.now
 )
 INSERT INTO assay.account_events (account, at, kind, worker, reason)
-SELECT account, changed_at, 'opened', %(worker)s, open_reason FROM after
+SELECT account, now, 'opened', %(worker)s, open_reason FROM after
 
 -- name: probe_unused
 -- The prober had nothing to call: the next worker may try at once.
 UPDATE assay.vendor_accounts a SET
-    breaker_state = 'open', open_until = c.now, prober = NULL, probe_until = NULL, changed_at = c.now
+    breaker_state = 'open', open_until = c.now, prober = NULL, probe_until = NULL,
+    changed_at = greatest(a.changed_at, c.now)
 FROM (SELECT assay.assay_now() AS now) AS c
 WHERE a.account = %(account)s AND a.prober = %(worker)s
