@@ -49,7 +49,7 @@ from assay.pipeline.flow_settings import FlowSettings
 from assay.pipeline.limits import WorkerLimits
 from assay.pipeline.progress import Progress
 from assay.pipeline.source_group import GroupedClaims, GroupedSources, SourceGroup
-from assay.pipeline.spend import SpendGuard, SpendTerms
+from assay.pipeline.spend import FreeOfCharge, SpendGuard, SpendTerms
 from assay.pipeline.worker import Ports, RunResult, Worker
 from assay.ports import ModelPort, SourcePort
 from assay.telemetry import bound, tell
@@ -182,6 +182,8 @@ class RunPlan:
 
 def _spend_guard(plan: RunPlan, pool: Pool, actor: str) -> SpendGuard:
     """What the run may spend; a reservation outlives the calls of a worker that dies."""
+    if plan.model.account is None:
+        return SpendGuard(FreeOfCharge(), SpendTerms(reserve=None, currency=None))
     price = plan.pipeline.price
     terms = SpendTerms(
         reserve=None if price is None else call_reserve(plan.pipeline),
@@ -280,7 +282,7 @@ async def run_pipeline(
             )  # fmt: skip
             worker = Worker(
                 ports, plan.limits, progress, spend, flow, make_annotator=make_annotator, draw=draw,
-                reserve=call_reserve(plan.pipeline), probe=probe,
+                probe=probe,
             )  # fmt: skip
             if on_worker is not None:
                 on_worker(worker)

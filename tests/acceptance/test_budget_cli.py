@@ -62,6 +62,22 @@ def _spend(office: Office, cost: str | None) -> None:
     )
 
 
+def test_a_cap_that_nothing_can_use_is_told(office: Office) -> None:
+    unknown = office.finished("budget", "set", "nosuch", "--day", "1")
+    assert unknown.returncode == 0
+    assert "No version of nosuch is registered yet" in unknown.stderr
+    assert "Registered are tickets." in unknown.stderr
+    assert office.finished("budget", "set", "tickets", "--day", "1").stderr == ""
+    unpriced = TICKETS.replace(" price=Price(input_per_million=1, output_per_million=4),", "")
+    office.write("unpriced.py", unpriced.replace("max_attempts=20", "max_attempts=19"))
+    office.done("pipeline", "register", "unpriced.py")
+    assert "No price is on record" in office.finished("budget", "set", "tickets", "--day", "1").stderr
+    office.write("recorded.py", unpriced.replace("openai:practice-1", "recorded:answers.jsonl#answer"))
+    office.write_records("answers.jsonl", [{"id": "r1", "answer": "{}"}])
+    office.done("pipeline", "register", "recorded.py")
+    assert office.finished("budget", "set", "tickets", "--day", "1").stderr == ""
+
+
 def test_a_budget_is_shown_set_and_cleared(office: Office) -> None:
     (before,) = office.read("budget")
     assert (before["pipeline"], before["day"], before["total"], before["counted"]) == (
@@ -73,9 +89,6 @@ def test_a_budget_is_shown_set_and_cleared(office: Office) -> None:
     (made,) = office.read("budget", "set", "tickets", "--day", "50", "--total", "1000.5")
     assert (made["day"]["cap"], made["total"]["cap"], made["currency"]) == (50, 1000.5, "USD")
     assert made["day"]["set_by"] == "ann"
-    unknown = office.finished("budget", "set", "nosuch", "--day", "1")
-    assert "No version of nosuch is registered yet" in unknown.stderr
-    assert "Registered are tickets." in unknown.stderr
     page = office.done("budget")
     for part in ("tickets", "50", "1000.5", "USD", "first"):
         assert part in page

@@ -111,7 +111,7 @@ REFUSED: Final = (
     (("results", "tickets", "--with-text"), "--reveal"),
     (("explain", "r-1"), "Near it: r-05, r-06."),
     (("explain", "r-01", "--pipeline", "other", "--input-version", "9"), "with these options"),
-    (("eval", "tickets.py", "--gold", "answers.csv#silver"), "no single column silver"),
+    (("eval", "tickets.py", "--gold", "answers.csv#silver"), "no column silver"),
     (("eval", "tickets.py", "--gold", "answers.csv#gold", "--field", "nothing"), "no field nothing"),
     (("pipeline", "list", "other"), "no pipeline 'other'"),
     (("pipeline", "diff", "first", "abcdef1"), "names no version"),

@@ -17,8 +17,8 @@ from assay.vendor.settings import VendorConfig
 
 RECORDS: Final = 40
 BYTES: Final = 400_000
-# Room for one such document at its worst, lost call included, and for what three or four true calls cost.
-CAP: Final = Decimal("1.6")
+# Room for one such document at its worst, lost call included, and for what a few true calls cost.
+CAP: Final = Decimal("1.5")
 PRICE: Final = Price(Decimal(1), Decimal(4), Decimal(1))
 
 

@@ -147,7 +147,7 @@ HTTP = exceptions.ModelHTTPError
         (HTTP(403, "m"), "provider_auth", False),
         (HTTP(404, "m"), "provider_model_unknown", False),
         (HTTP(400, "m"), "provider_request_rejected", False),
-        (HTTP(503, "m"), "provider_overloaded", True),
+        (HTTP(503, "m"), "provider_overloaded", False),
         (exceptions.ModelTimeoutError("m", "late"), "provider_timeout", True),
         (exceptions.ModelConnectionError("m", "x", phase="read"), "provider_connection", True),
         (exceptions.ModelConnectionError("m", "x", phase="connect"), "provider_connection", False),

@@ -79,7 +79,9 @@ def test_what_a_person_stopped_only_a_person_lets_go_on(bench: Bench) -> None:
     acts = VersionActs(bench.url)
     assert acts.stop(bench.version_id, reason="odd labels", actor="ann")
     assert not acts.stop(bench.version_id, reason="again", actor="bob")
-    with pytest.raises(ConfigurationError, match=r"ann stopped this version: odd labels\..*resume [0-9a-f]{12} --reason"):
+    with pytest.raises(
+        ConfigurationError, match=r"ann stopped this version: odd labels\..*resume \w{12} --reason"
+    ):
         acts.clear_stop(bench.version_id, "run")
     with Station(bench, "worker") as worker:
         stop = worker.run(_events(worker).stopped())

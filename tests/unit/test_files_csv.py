@@ -142,7 +142,7 @@ async def test_mapped_columns_and_empty_attributes(tmp_path: Path) -> None:
         (b"t\0e\n1\n", {}, "save it as UTF-8"),
         ("id,text\n1,a\n".encode("utf-16"), {}, "save it as UTF-8"),
         (b'id,"text\n1,a\n', {}, "not a CSV header"),
-        (b'{"text": "a"}\n', {}, "no column text"),
+        (b'{"text": "a"}\n', {}, "looks like JSONL"),
         (b"id;text\n1;hello\n", {}, "not separated by commas"),
     ],
 )

@@ -341,6 +341,17 @@ def test_a_use_that_cannot_be_is_not_learned(used: tuple[int, int]) -> None:
     assert estimate.learn(100_000, 900_000, 10_000)
 
 
+def test_a_long_text_is_not_taken_for_many_times_what_it_is() -> None:
+    """Every call carries 60 tokens of instructions; the sizes seen are short, then comes a long one."""
+    estimate = TokenEstimate()
+    for turn in range(200):
+        size = 20 + turn % 30
+        estimate.learn(size, 60 + size, 0)
+    assert estimate.of(6000) == pytest.approx(6060, rel=0.05)
+    estimate.learn(6000, 6060, 0)
+    assert estimate.of(30) == pytest.approx(90, rel=0.05)
+
+
 async def test_retries_are_refused_when_they_do_not_help() -> None:
     async with team() as t:
         scout(t.flow)

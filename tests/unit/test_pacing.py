@@ -174,6 +174,16 @@ def test_calls_keep_their_distance_after_a_delay() -> None:
     assert pacer.take(0.35, 0.0) == pytest.approx(0.1)
 
 
+def test_what_a_large_call_takes_beyond_its_permit_is_told_once() -> None:
+    pacer = Pacer(RULES)
+    pacer.add(0.0, Grant(0.0, 2, 200.0, 0.0, 0.001))
+    assert pacer.take(0.0, 50.0) == 0.0
+    assert pacer.overdrawn() == 0.0
+    assert pacer.take(0.1, 6000.0) == 0.0
+    assert pacer.overdrawn() == 5850.0
+    assert pacer.overdrawn() == 0.0
+
+
 def test_a_hold_is_kept_and_a_permit_can_be_put_back() -> None:
     pacer = Pacer(RULES)
     pacer.add(0.0, Grant(0.0, 5, 50.0, 0.1, 0.0))
@@ -267,7 +277,7 @@ def test_a_stated_limit_is_where_the_repair_ends() -> None:
 
 
 def test_a_limit_of_tokens_alone_is_not_taken_for_a_hidden_one_of_requests() -> None:
-    """Refusals now and then, 40 answers a second: the rate is soon no bound again, and never ratchets down."""
+    """Refusals now and then, 40 answers a second: the rate is soon no bound again, it does not ratchet."""
     state, bound = Permitted(), 0
     for now in range(1, 121):
         push = Push.REFUSED if now % 6 == 0 else Push.NONE

@@ -28,6 +28,10 @@ from assay.ports import ModelPort, ModelRequest, ModelResponse
 _KEYS: Final = ("ASSAY_MODEL_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY")
 _BASES: Final = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
 _TEXT: Final = "This is a test of the connection."
+_NO_LIST: Final = (
+    "No list of models is there: the base URL's path may be wrong (most end in /v1); try --call."
+)
+_AT_LIMIT: Final = "The account is at its limit just now; a run waits by itself."
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +138,8 @@ def _read(reply: Probe, model: str) -> Finding:
     match reply.status:
         case 401 | 403:
             return fault("vendor", told, "The key was refused: set another one.")
-        case 404:
-            return doubt(
-                "vendor", f"{told}: no list of models there",
-                "The base URL's path may be wrong (most end in /v1); try --call.",
-            )  # fmt: skip
-        case 429:
-            return doubt("vendor", told, "The account is at its limit just now; a run waits by itself.")
+        case 404 | 429 as status:
+            return doubt("vendor", told, _NO_LIST if status == 404 else _AT_LIMIT)
         case status if status is not None and status >= 500:
             return doubt("vendor", told, "The vendor has trouble; a run waits by itself.")
         case 200 if reply.models and model not in reply.models:

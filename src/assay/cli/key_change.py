@@ -81,8 +81,9 @@ def rotate(*, prepare: bool, retire: bool, quiet: bool) -> bool:
             return _retire(change)
         old = ", ".join(each for each in change.vault.kek_ids if each != change.current)
         change.say(
-            f"{change.current} is the current key; running workers take it up within seconds. The old key {old} "
-            "is kept: older backups of the database need it. `assay key retire` sweeps once more and drops it."
+            f"{change.current} is the current key; running workers take it up within seconds. "
+            f"`assay key retire` sweeps once more and drops the old key {old}; older backups of the database "
+            "need it."
         )
         return True
 

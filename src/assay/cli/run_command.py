@@ -44,14 +44,15 @@ from assay.pipeline.worker import RunResult, Worker
 from assay.ports import ModelPort, SourcePort
 
 _MEND_ANYTHING: Final = "Mend the key, model or quota, then run the same command again."
+_AGAIN: Final = "then run the same command again."
 _MEND: Final = {
-    "provider_auth": "The vendor refuses the API key: set the right one (OPENAI_API_KEY, ANTHROPIC_API_KEY, or "
-    "ASSAY_MODEL_API_KEY for a base URL of your own), then run the same command again.",
-    "provider_model_unknown": "There is no such model or no such address: check the model's name and the path of "
-    "the base URL, then run the same command again.",
-    "provider_quota": "The account's quota or credit is used up: raise it, then run the same command again.",
-    "provider_settings_rejected": "The vendor refuses what the pipeline sends: check its parameters and base URL, "
-    "then run the same command again.",
+    "provider_auth": "The vendor refuses the API key: set the right one (OPENAI_API_KEY, ANTHROPIC_API_KEY, "
+    f"or ASSAY_MODEL_API_KEY for a base URL of your own), {_AGAIN}",
+    "provider_model_unknown": "There is no such model or no such address: check the model's name and the "
+    f"path of the base URL, {_AGAIN}",
+    "provider_quota": f"The account's quota or credit is used up: raise it, {_AGAIN}",
+    "provider_settings_rejected": "The vendor refuses what the pipeline sends: check its parameters and base "
+    f"URL, {_AGAIN}",
 }
 
 

@@ -69,10 +69,14 @@ class PaceRules:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What a worker wants: so many calls (0: none), and so many tokens for all of them."""
+    """What a worker wants: so many calls (0: none), and so many tokens for all of them.
+
+    `overdrawn`: tokens that its last calls took beyond those that were booked for them.
+    """
 
     requests: int = 0
     tokens: float = 0.0
+    overdrawn: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,15 +215,22 @@ class _Span:
         self.tokens += lost * grant.tokens / grant.requests
 
 
+def _seconds(grant: Grant, tokens: float, most: float) -> float:
+    """The distance to the next call. What a large call takes beyond its permit, the account books later."""
+    return max(grant.request_seconds, min(tokens * grant.token_seconds, most))
+
+
 class Pacer:
     """The permits that one worker holds, and when each may be used. `now` is in seconds on one clock."""
 
-    __slots__ = ("_hold_until", "_last", "_rules", "_spans")
+    __slots__ = ("_burst", "_free_at", "_hold_until", "_overdrawn", "_rules", "_spans")
 
     def __init__(self, rules: PaceRules) -> None:
         self._rules = rules
         self._spans: deque[_Span] = deque()
-        self._last = float("-inf")
+        # When the last call's time is over at the account's pace, and how much earlier the next may go.
+        self._free_at, self._burst = float("-inf"), 0.0
+        self._overdrawn = 0.0
         self._hold_until = float("-inf")
 
     def add(self, now: float, grant: Grant) -> None:
@@ -234,25 +245,31 @@ class Pacer:
             if span.spent:
                 self._spans.popleft()
                 continue
-            due = max(span.due, self._earliest(span), self._hold_until)
+            due = max(span.due, self._free_at - self._burst, self._hold_until)
             if due > now:
                 return due - now
-            self._last = max(self._last + span.grant.request_seconds, now)
+            # A worker that was late keeps the distance all the same, but for a burst where calls are close.
+            seconds = _seconds(span.grant, tokens, self._rules.burst)
+            self._free_at = max(self._free_at, now) + seconds
+            self._burst = self._rules.burst if seconds <= self._rules.burst else 0.0
             span.requests += 1
             span.tokens += tokens
+            if span.grant.token_seconds > 0:
+                self._overdrawn += min(max(span.tokens - span.grant.tokens, 0.0), tokens)
             return 0.0
         return None
 
-    def _earliest(self, span: _Span) -> float:
-        """A worker that was late keeps the distance all the same, but for a burst where calls are close."""
-        seconds = span.grant.request_seconds
-        return self._last + seconds - (self._rules.burst if seconds <= self._rules.burst else 0.0)
+    def overdrawn(self) -> float:
+        """Tokens of large calls beyond what was booked for them, since the last time."""
+        tokens, self._overdrawn = self._overdrawn, 0.0
+        return tokens
 
     def put_back(self, tokens: float) -> None:
         """A permit just taken was not used."""
         if self._spans:
             self._spans[0].requests = max(self._spans[0].requests - 1, 0.0)
             self._spans[0].tokens = max(self._spans[0].tokens - tokens, 0.0)
+            self._free_at -= _seconds(self._spans[0].grant, tokens, self._rules.burst)
 
     def hold(self, until: float) -> None:
         """Send nothing before: what was due until then is lost."""

@@ -52,7 +52,7 @@ class Findings:
         """Everything, once."""
         report = AccountReport(
             self.declared, self.news or Limits(), self.answered, self.push, self.retry_after or None,
-            self.token_error, self.unbooked, ask,
+            self.token_error + ask.overdrawn, self.unbooked, ask,
         )  # fmt: skip
         if self.news is not None:
             self.told_at = now

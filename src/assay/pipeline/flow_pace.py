@@ -27,7 +27,7 @@ class Pace:
         self._limits = Limits()
         self._booking: Booking | None = None
         self._cuts: int | None = None
-        self._rated_at = now
+        self._rated_at = self._asked_at = now
         self._admitted = 0
         self._own_rate = self._latency = 0.0
         self.estimate = TokenEstimate()
@@ -67,6 +67,7 @@ class Pace:
 
     def ask(self, now: float, waiting: int, sizes: Sequence[int]) -> Ask:
         """What this worker will need for a chunk of time. `sizes`: of (some of) the calls that wait."""
+        self._asked_at = now
         passed, self._rated_at = now - self._rated_at, now
         if passed > 0:
             fading = math.exp(-passed / _RATE_SECONDS)
@@ -76,11 +77,12 @@ class Pace:
             return Ask()
         expected = self._own_rate * self._rules.chunk
         requests = math.ceil(waiting + expected - self._pacer.held(now) - 0.5)
+        overdrawn = self._pacer.overdrawn()
         if requests < 1:
-            return Ask()
+            return Ask(overdrawn=overdrawn)
         tokens = [self.estimate.of(size) for size in sizes]
         each = sum(tokens) / len(tokens) if tokens else self.estimate.mean
-        return Ask(requests, each * requests)
+        return Ask(requests, each * requests, overdrawn)
 
     def adopt(self, view: AccountView, now: float, *, news: bool) -> bool:
         """What the account says; whether its rate has been lowered meanwhile.
@@ -97,7 +99,8 @@ class Pace:
             self.on = news or view.limits != Limits()
         if view.booking is not None:
             self._booking = view.booking
-            self._pacer.add(now, view.booking.grant)
+            # Its moment lies between question and reply: a slow reply puts it off by half of that at most.
+            self._pacer.add((self._asked_at + now) / 2, view.booking.grant)
         return lowered
 
     def surrender(self, now: float) -> tuple[Booking, int, float] | None:

@@ -7,6 +7,9 @@ from typing import Final
 _WEIGHT: Final = 0.05
 _SHARE_WEIGHT: Final = 0.01
 _UNTIL_KNOWN: Final = 1000.0
+# How much the first guess at the slope weighs, as a share of the mean guess squared; the least estimate.
+_PRIOR: Final = 0.01
+_LEAST_SHARE: Final = 0.1
 # More tokens than this many times what could be sent and answered are a miscount, not a use.
 _TIMES: Final = 16
 _CHARACTERS_PER_TOKEN: Final = 4
@@ -21,14 +24,20 @@ def believable(size: int, input_tokens: int, output_tokens: int) -> bool:
 
 
 class TokenEstimate:
-    """An exponentially weighted mean of tokens per call, and of tokens per unit of the caller's own guess."""
+    """Tokens per call, and how they grow with the caller's own guess: a line through weighted means.
 
-    __slots__ = ("_known", "_mean", "_ratio", "input_share")
+    A share of the guess alone would take a long text for far more than it is: every call carries the same
+    instructions. While sizes have hardly differed, a token more in the guess is taken for one more.
+    """
+
+    __slots__ = ("_known", "_mean", "_size", "_sized", "_spread", "_together", "input_share")
 
     def __init__(self) -> None:
         self._known = False
         self._mean = _UNTIL_KNOWN
-        self._ratio = 1.0
+        # Means of guesses and of what those calls took; the variance of the first, the covariance of both.
+        self._size: float | None = None
+        self._sized = self._spread = self._together = 0.0
         self.input_share = 0.8
 
     @property
@@ -38,7 +47,13 @@ class TokenEstimate:
 
     def of(self, size: int) -> float:
         """Tokens of a call that its caller guesses at `size` (0: no idea)."""
-        return size * self._ratio if size > 0 else self._mean
+        if size <= 0:
+            return self._mean
+        if self._size is None:
+            return float(size)
+        prior = _PRIOR * self._size * self._size
+        slope = max((self._together + prior) / (self._spread + prior), 0.0)
+        return max(self._sized + slope * (size - self._size), _LEAST_SHARE * self._sized, 1.0)
 
     def learn(self, size: int, input_tokens: int, output_tokens: int) -> bool:
         """What a call took in the end; whether that can be believed."""
@@ -48,9 +63,19 @@ class TokenEstimate:
         weight = _WEIGHT if self._known else 1.0
         self._mean += weight * (total - self._mean)
         if size > 0:
-            self._ratio += weight * (total / size - self._ratio)
+            self._learn_line(float(size), float(total))
         self.input_share += (_SHARE_WEIGHT if self._known else 1.0) * (
             input_tokens / total - self.input_share
         )
         self._known = True
         return True
+
+    def _learn_line(self, size: float, total: float) -> None:
+        if self._size is None:
+            self._size, self._sized = size, total
+            return
+        larger, more = size - self._size, total - self._sized
+        self._size += _WEIGHT * larger
+        self._sized += _WEIGHT * more
+        self._spread = (1.0 - _WEIGHT) * (self._spread + _WEIGHT * larger * larger)
+        self._together = (1.0 - _WEIGHT) * (self._together + _WEIGHT * larger * more)

@@ -39,7 +39,7 @@ class Intake:
         memory: MemoryBudget,
         probe: Probe,
         on_ready: Callable[[], None],
-        on_texts: Callable[[Iterable[str]], None] = lambda _: None,
+        on_texts: Callable[[Iterable[str]], None],
     ) -> None:
         self._source = source
         self._source_id = source_id

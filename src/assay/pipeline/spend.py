@@ -46,6 +46,22 @@ class ReservationPort(Protocol):
     async def release(self) -> None: ...
 
 
+class FreeOfCharge:
+    """The port of a model that costs nothing: no cap concerns it."""
+
+    async def renew(self, *, held: Decimal, wanted: Decimal, step: Decimal) -> Standing:
+        return Standing(None, granted=held)
+
+    async def release(self) -> None:
+        """Nothing is held."""
+
+    async def raise_reserve(self, reserve: Decimal) -> Decimal:
+        return reserve
+
+    async def longest_text(self) -> int:
+        return 0
+
+
 @dataclass(frozen=True, slots=True)
 class SpendTerms:
     """What a run may spend, and how it is reckoned.

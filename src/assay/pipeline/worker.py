@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Final
 from uuid import UUID
 
@@ -92,14 +91,12 @@ class Worker:
         *,
         make_annotator: Callable[[NoteFirstPass], Annotator],
         draw: Callable[[InputRecord], tuple[float, bool]],
-        reserve: Decimal,
         probe: Probe,
     ) -> None:
         self._ports = ports
         self._limits = limits
         self._progress = progress
         self._draw = draw
-        self._reserve = reserve
         self._probe = probe
         self._spend = spend
         self._flow = flow
@@ -152,7 +149,7 @@ class Worker:
         intake = Intake(
             source, source_id, self._ports.sources, self._ledger, self._progress,
             start=start, limit=limit, max_invalid_share=self._limits.max_invalid_share, memory=self._memory,
-            probe=self._probe, on_ready=self._wake.set,
+            probe=self._probe, on_ready=self._wake.set, on_texts=self._spend.note_texts,
         )  # fmt: skip
         self._offers = self._offers_of(intake.queue)
         claiming = Claiming(
@@ -303,7 +300,7 @@ class Worker:
             if isinstance(end, LeaseGone) or held.lost:
                 self._let_go(held)
                 return None
-            return cut_off(held.task, held.underway, self._reserve)
+            return cut_off(held.task, held.underway, self._spend.reserve)
 
     def _on_lost(self, attempt_id: UUID) -> None:
         """Renewal found that somebody took over: the call is cancelled, its cost is kept if it came back."""
@@ -388,7 +385,7 @@ class Worker:
         self._flow.cancel_waiting()
         for held in self._slots.close():
             held.finishing = True
-            self._finisher.offer((held, cut_off(held.task, held.underway, self._reserve)))
+            self._finisher.offer((held, cut_off(held.task, held.underway, self._spend.reserve)))
         self._probe("while_draining")
         await self._slots.drain(self._limits.drain_seconds)
 

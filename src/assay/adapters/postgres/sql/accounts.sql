@@ -20,7 +20,9 @@ UPDATE assay.vendor_accounts a SET
     counted_since = a.counted_since - s.back, next_request_at = a.next_request_at - s.back,
     next_token_at = a.next_token_at - s.back, hold_until = a.hold_until - s.back,
     opened_at = a.opened_at - s.back, closed_at = a.closed_at - s.back,
-    open_until = least(a.open_until - s.back, s.longest), probe_until = least(a.probe_until - s.back, s.longest),
+    -- least() passes over NULL.
+    open_until = CASE WHEN a.open_until IS NOT NULL THEN least(a.open_until - s.back, s.longest) END,
+    probe_until = CASE WHEN a.probe_until IS NOT NULL THEN least(a.probe_until - s.back, s.longest) END,
     changed_at = least(a.changed_at, c.now)
 FROM (SELECT assay.assay_now() AS now) AS c, assay.vendor_accounts b
 CROSS JOIN LATERAL (
