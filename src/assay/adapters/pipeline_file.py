@@ -77,6 +77,8 @@ def _split(spec: str) -> tuple[Path, str | None]:
 
 def _run(path: Path) -> Mapping[str, object]:
     """Runs the file as a module of its own, its folder importable, and returns what it defines."""
+    if path.is_dir():
+        raise ConfigurationError(f"{path} is a directory; give the path of a Python file in it.")
     if not path.is_file():
         raise ConfigurationError(
             f"There is no file {path}; give the path of a Python file with a Pipeline or a Contract."
