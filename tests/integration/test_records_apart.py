@@ -17,14 +17,15 @@ from assay import Pipeline, Prompt, Route
 from assay.adapters.postgres.version_store import VersionStore
 from assay.adapters.vault import VaultError
 from assay.domain.digest import definition_digest
+from assay.domain.failures import RequestProviderError
 from assay.domain.identity import Attributes
 from assay.domain.lifecycle import TaskState
 from assay.domain.sealing import raw_aad
 from assay.domain.work import CallRecord, ClaimedTask, Isolation, Offer
-from assay.pipeline.attempt import MAX_TAKE_OVERS, Annotator, Underway, cut_off
+from assay.pipeline.attempt import MAX_TAKE_OVERS, MOST_REFUSED, Annotator, Underway, cut_off
 from assay.pipeline.flow import Flow
 from assay.pipeline.flow_settings import FlowSettings
-from assay.ports import ModelRequest, ModelResponse
+from assay.ports import ModelPort, ModelRequest, ModelResponse
 
 DAY = 24 * 3600.0
 
@@ -147,23 +148,26 @@ class DefectiveModel:
         return
 
 
-async def annotate(bench: Bench, task: ClaimedTask) -> tuple[TaskState, str, CallRecord | None]:
+def annotator_of(bench: Bench, model: ModelPort) -> Annotator:
     async def note(task: ClaimedTask, code: str, call: CallRecord) -> bool:
         return True
 
     pipeline = Pipeline(
         name="t", contract=Ticket, model="openai:m", prompt=Prompt("Label."), route=Route(0.5)
     )
-    annotator = Annotator(
+    return Annotator(
         pipeline,
-        DefectiveModel(),
+        model,
         bench.vault,
         Flow(None, FlowSettings(), clock=time.monotonic, chance=lambda: 0.5),
         note_first_pass=note,
         chance=lambda: 0.5,
         probe=lambda _: None,
     )
-    finish = await annotator.annotate(task, Underway())
+
+
+async def annotate(bench: Bench, task: ClaimedTask) -> tuple[TaskState, str, CallRecord | None]:
+    finish = await annotator_of(bench, DefectiveModel()).annotate(task, Underway())
     return finish.state, finish.reason, next(iter(finish.passes.calls), None)
 
 
@@ -188,3 +192,30 @@ async def test_unreadable_and_deadly_records_end_without_a_call(bench: Bench) ->
     assert await annotate(bench, unreadable) == (TaskState.QUARANTINED, "text_unreadable", None)
     deadly = dataclasses.replace(task, take_overs=MAX_TAKE_OVERS + 1)
     assert await annotate(bench, deadly) == (TaskState.QUARANTINED, "attempts_exhausted", None)
+
+
+class RefusingModel(DefectiveModel):
+    """Answers the first request, and refuses every other as it is."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        self.calls += 1
+        if self.calls == 1:
+            return ModelResponse('{"category": "billing", "confidence": 0.93, "reason": "an invoice"}')
+        raise RequestProviderError("provider_request_rejected", status=400, billed=False)
+
+
+async def test_a_vendor_that_begins_to_refuse_everything_stops_the_version(bench: Bench) -> None:
+    """One refusal among answers is the record's own; a row of them tells of the version: nothing is burnt."""
+    with stations(bench, 1) as (station,):
+        offers = [bench.offer(f"r{number:02}") for number in range(MOST_REFUSED + 3)]
+        tasks = [task for _, task in station.claim(offers).won]
+    annotator = annotator_of(bench, RefusingModel())
+    states = [(await annotator.annotate(task, Underway())).state for task in tasks]
+    assert states[0] in {TaskState.AUTO_CANDIDATE, TaskState.REVIEW_PENDING}
+    assert states[1] is TaskState.QUARANTINED
+    assert set(states[2:]) == {TaskState.RETRY_SCHEDULED}
+    assert annotator.stopped is not None
+    assert annotator.stopped.code == "provider_settings_rejected"

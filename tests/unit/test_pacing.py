@@ -174,14 +174,19 @@ def test_calls_keep_their_distance_after_a_delay() -> None:
     assert pacer.take(0.35, 0.0) == pytest.approx(0.1)
 
 
-def test_what_a_large_call_takes_beyond_its_permit_is_told_once() -> None:
+def test_what_calls_take_beyond_or_short_of_their_grant_is_told_once() -> None:
     pacer = Pacer(RULES)
     pacer.add(0.0, Grant(0.0, 2, 200.0, 0.0, 0.001))
     assert pacer.take(0.0, 50.0) == 0.0
     assert pacer.overdrawn() == 0.0
     assert pacer.take(0.1, 6000.0) == 0.0
+    assert pacer.take(0.2, 50.0) is None
     assert pacer.overdrawn() == 5850.0
     assert pacer.overdrawn() == 0.0
+    pacer.add(0.2, Grant(0.0, 1, 200.0, 0.0, 0.001))
+    assert pacer.take(0.2, 50.0) == 0.0
+    assert pacer.take(0.3, 50.0) is None
+    assert pacer.overdrawn() == -150.0
 
 
 def test_a_hold_is_kept_and_a_permit_can_be_put_back() -> None:

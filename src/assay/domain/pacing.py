@@ -71,7 +71,7 @@ class PaceRules:
 class Ask:
     """What a worker wants: so many calls (0: none), and so many tokens for all of them.
 
-    `overdrawn`: tokens that its last calls took beyond those that were booked for them.
+    `overdrawn`: tokens that its last calls took beyond those booked for them; negative: short of those.
     """
 
     requests: int = 0
@@ -212,11 +212,11 @@ class _Span:
         step = grant.seconds / grant.requests
         lost = passed / step if step > 0 else float(grant.requests)
         self.requests += lost
-        self.tokens += lost * grant.tokens / grant.requests
+        self.tokens += min(lost * grant.tokens / grant.requests, max(grant.tokens - self.tokens, 0.0))
 
 
 def _seconds(grant: Grant, tokens: float, most: float) -> float:
-    """The distance to the next call. What a large call takes beyond its permit, the account books later."""
+    """The distance to the next call. What a large one takes beyond its permit, the account books later."""
     return max(grant.request_seconds, min(tokens * grant.token_seconds, most))
 
 
@@ -243,6 +243,8 @@ class Pacer:
             span = self._spans[0]
             span.forfeit(now - self._rules.late)
             if span.spent:
+                if span.grant.token_seconds > 0:
+                    self._overdrawn += span.tokens - span.grant.tokens
                 self._spans.popleft()
                 continue
             due = max(span.due, self._free_at - self._burst, self._hold_until)
@@ -254,13 +256,14 @@ class Pacer:
             self._burst = self._rules.burst if seconds <= self._rules.burst else 0.0
             span.requests += 1
             span.tokens += tokens
-            if span.grant.token_seconds > 0:
-                self._overdrawn += min(max(span.tokens - span.grant.tokens, 0.0), tokens)
             return 0.0
         return None
 
     def overdrawn(self) -> float:
-        """Tokens of large calls beyond what was booked for them, since the last time."""
+        """Tokens that calls took beyond those of their grants since the last time; negative: short of them.
+
+        A grant is booked for calls of a mean size, and used by long and short ones.
+        """
         tokens, self._overdrawn = self._overdrawn, 0.0
         return tokens
 
