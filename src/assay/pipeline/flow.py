@@ -18,6 +18,7 @@ from assay.domain.account import AccountReport, AccountView
 from assay.domain.breaker import ENDS_OF_CODES, CallEnd, Failure
 from assay.domain.concurrency import RefusalShare, Window
 from assay.domain.failures import ProviderError
+from assay.domain.pacing import Limits
 from assay.domain.rate_limits import RateLimits
 from assay.domain.retry_budget import RetryBudget
 from assay.pipeline.flow_findings import Findings
@@ -303,8 +304,8 @@ class Flow:
             self._hurry()
 
     def _used(self, ticket: Ticket, input_tokens: int, output_tokens: int) -> None:
-        self._pace.estimate.learn(ticket.size, input_tokens, output_tokens)
-        if ticket.paced:
+        believed = self._pace.estimate.learn(ticket.size, input_tokens, output_tokens)
+        if believed and ticket.paced:
             self._findings.token_error += input_tokens + output_tokens - ticket.tokens
 
     def _not_answered(self, ticket: Ticket, now: float, end: CallEnd, failure: Failure) -> None:
@@ -321,11 +322,11 @@ class Flow:
             self._gate.probe_ended(now, end, failure)
 
     def _pushed_back(self, ticket: Ticket, now: float, retry_after: float | None) -> None:
-        if not self._refusals.refused() and not self._pace.on:
-            return  # one of many: its record waits as long as it was told, nobody else
-        self._window.pushed_back(now, ticket.sent_at, needed=self._pace.needed)
         if ticket.paced:
             self._findings.token_error -= ticket.tokens
+        if not self._refusals.refused() and (not self._pace.on or self._findings.stated != Limits()):
+            return  # one of many: its record waits as long as it was told; a stated limit stays the truth
+        self._window.pushed_back(now, ticket.sent_at, needed=self._pace.needed)
         if retry_after:
             self._pace.hold(now + retry_after)
         if ticket.sent_at > self._pace.cut_at:
