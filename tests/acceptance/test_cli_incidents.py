@@ -25,7 +25,7 @@ def test_status_says_first_what_needs_somebody(project: Project) -> None:
     assert [line.split(":")[0] for line in page.splitlines() if line[:4].isupper()] == [
         "STOPPED", "FROZEN", "SPEND CAP",
     ]  # fmt: skip
-    for part in ("call ann", "odd labels", "by ann", "`assay pipeline resume`", "unproven, stopped, frozen"):
+    for part in ("call ann", "odd labels", "by ann", "`assay pipeline resume ", "unproven, stopped, frozen"):
         assert part in page
     (version,) = json.loads(project.done("status", "--json"))["versions"]
     assert (version["stopped"], version["stopped_by"], version["frozen_reason"]) == (

@@ -218,7 +218,7 @@ def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
         "sys.argv = ['assay', 'doctor', '--json']; assay.cli.main.main()"
     )
     environment = {name: value for name, value in os.environ.items() if name != "ASSAY_SERVER_HOME"}
-    for parent in (tmp_path, *tmp_path.parents[:2]):
+    for parent in (tmp_path, *tmp_path.parents[:3]):
         parent.chmod(parent.stat().st_mode | 0o011)
     with _readable_only(tmp_path):
         done = subprocess.run(
