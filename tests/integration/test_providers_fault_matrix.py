@@ -13,13 +13,13 @@ from email.utils import format_datetime
 
 import pytest
 from providers_fault_cases import CASES, Case
-from providers_fault_server import MEBIBYTE, FaultServer, always, fault_server, http
 from pydantic import SecretStr
 
 from assay.adapters.providers.openai_chat import OpenAIChatModel
 from assay.adapters.providers.transport import Deadlines
 from assay.domain.failures import ProviderError, RequestProviderError, TransientProviderError
 from assay.ports import ModelRequest
+from providers_fault_server import MEBIBYTE, FaultServer, always, fault_server, http
 
 KEY = "sk-secret-key-of-the-test"
 DEADLINES = Deadlines(total=0.5, connect=0.3, read=0.25)

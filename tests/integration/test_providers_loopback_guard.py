@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from providers_fault_server import CONTENT, FaultServer, always, completion, fault_server, http
 from pydantic import SecretStr
 from yarl import URL
 
@@ -14,6 +13,7 @@ from assay.adapters.providers.openai_chat import OpenAIChatModel
 from assay.adapters.providers.transport import Deadlines
 from assay.domain.failures import ConfigurationProviderError
 from assay.ports import ModelRequest, ModelResponse
+from providers_fault_server import CONTENT, FaultServer, always, completion, fault_server, http
 
 REQUEST = ModelRequest("r", 1, (("user", "x"),), None, "S", {}, "k")
 DEADLINES = Deadlines(total=0.5, connect=0.3, read=0.3)

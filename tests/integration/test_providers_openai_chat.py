@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 import pytest
+from pydantic import SecretStr
+
+from assay.adapters.providers.openai_chat import OpenAIChatModel
+from assay.ports import ModelPort, ModelRequest, ModelResponse, Usage
 from providers_fault_server import (
     CONTENT,
     FaultServer,
@@ -20,10 +24,6 @@ from providers_fault_server import (
     http,
     zipped,
 )
-from pydantic import SecretStr
-
-from assay.adapters.providers.openai_chat import OpenAIChatModel
-from assay.ports import ModelPort, ModelRequest, ModelResponse, Usage
 
 SCHEMA = {"type": "object", "properties": {"category": {"type": "string"}}}
 KEY = "sk-secret-key-of-the-test"

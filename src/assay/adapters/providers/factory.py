@@ -137,7 +137,8 @@ def _pydantic_ai() -> _MakePydanticAI:
         module = importlib.import_module("assay.adapters.providers.pydantic_ai_making")
     except ImportError as error:
         raise ConfigurationError(
-            "Models of pydantic-ai need the extra `providers`: pip install 'assay[providers]'."
+            "Models of pydantic-ai need pydantic-ai: `pip install 'pydantic-ai-slim[openai]'` in this "
+            "environment (the extra `providers`)."
         ) from error
     make: _MakePydanticAI = module.make_pydantic_ai_model
     return make
