@@ -138,10 +138,12 @@ async def test_a_refused_key_stops_the_run_and_burns_nothing(project: Project) -
     assert "no record was burnt" in told
     states = project.states()
     assert states.keys() == {"auto_candidate", "review_pending", "retry_scheduled"}
-    assert set(project.rows(
+    # Those whose calls were refused, and perhaps some that were claimed and not called yet. Nothing else.
+    waiting = set(project.rows(
         "SELECT attempts, last_reason FROM assay.annotation_tasks WHERE state = 'retry_scheduled'"
         " AND last_reason IN ('provider_auth', 'drained')"
-    )) == {(0, "provider_auth"), (0, "drained")}  # fmt: skip
+    ))  # fmt: skip
+    assert waiting in ({(0, "provider_auth")}, {(0, "provider_auth"), (0, "drained")})
     assert project.committed() == next_offset(project)
 
     async with practising(project, port=port, api_key="second") as vendor:
