@@ -15,6 +15,7 @@ from psycopg import errors
 from psycopg.rows import TupleRow, tuple_row
 from psycopg_pool import AsyncConnectionPool
 
+from assay.adapters.postgres.arrays import Column
 from assay.domain.failures import AssayError
 
 Connection = psycopg.AsyncConnection[TupleRow]
@@ -150,12 +151,12 @@ async def _try(pool: Pool, work: Callable[[Connection], Awaitable[T]]) -> T:
         await pool.putconn(connection)
 
 
-def columns(rows: Sequence[tuple[Any, ...]], names: tuple[str, ...]) -> dict[str, list[Any] | None]:
+def columns(rows: Sequence[tuple[Any, ...]], names: tuple[str, ...]) -> dict[str, Column | None]:
     """Turn rows into one list per name: array parameters for `unnest`.
 
     A column without any value goes as NULL, which `unnest` fills up: nothing to encode, nothing to send.
     """
     if not rows:
-        return {name: [] for name in names}
+        return {name: Column() for name in names}
     turned = zip(names, zip(*rows, strict=True), strict=True)
-    return {name: list(values) if any(v is not None for v in values) else None for name, values in turned}
+    return {name: Column(values) if any(v is not None for v in values) else None for name, values in turned}
