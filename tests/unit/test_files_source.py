@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.adapters.files.mapping import parse_mapping
 from assay.adapters.files.read_ahead import MAX_ITEMS
 from assay.adapters.files.source import open_source
 from assay.domain.failures import ConfigurationError
 from assay.domain.identity import InputRecord, SourceItem
+from assay.domain.record_mapping import parse_mapping
 from assay.ports import SourcePort
 
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from assay.adapters.files.csv_rows import read_csv
 from assay.adapters.files.jsonl import read_jsonl
-from assay.adapters.files.mapping import SourceRules
 from assay.adapters.providers.recorded import RecordedModel
 from assay.domain.identity import InputRecord
+from assay.domain.record_mapping import SourceRules
 from assay.ports import ModelRequest
 
 in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

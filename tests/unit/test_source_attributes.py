@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from parquet_files import pa, pq
 from source_items import collected, text_of
 
-from assay.adapters.files.mapping import ATTRIBUTE_NAMES
 from assay.adapters.files.source import open_source
 from assay.domain.identity import InputRecord, is_trace_parent
+from assay.domain.record_mapping import ATTRIBUTE_NAMES
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 VALUES = {name: f"some {name}" for name in ATTRIBUTE_NAMES} | {"priority": "low", "trace_parent": TRACE}

@@ -11,10 +11,10 @@ import pytest
 from source_items import collected, text_of, until_error
 
 from assay.adapters.files.documents import FileDocuments
-from assay.adapters.files.fetching import Documents
 from assay.adapters.files.source import Reading, open_one
 from assay.domain.failures import AssayError, ConfigurationError
 from assay.domain.identity import InputRecord, SourceItem
+from assay.pipeline.fetching import Documents
 from assay.ports import DocumentPort, DocumentsUnreachable
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from assay.adapters.files.gold import read_gold
-from assay.adapters.files.mapping import parse_mapping
 from assay.adapters.postgres.result_store import Answer, ResultStore
 from assay.adapters.postgres.version_store import FoundVersion, VersionStore
 from assay.app import open_vault
@@ -20,6 +19,7 @@ from assay.config import load_settings
 from assay.domain.evaluation import Evaluation, evaluate
 from assay.domain.failures import ConfigurationError
 from assay.domain.lifecycle import TaskState
+from assay.domain.record_mapping import parse_mapping
 
 _UNFINISHED: Final = frozenset({TaskState.PROCESSING, TaskState.RETRY_SCHEDULED})
 _OUTSIDE_LIST: Final = frozenset({"literal_error", "enum_error"})

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import cast
 
 from assay.adapters.files.documents import FileDocuments
-from assay.adapters.files.fetching import Documents
 from assay.adapters.files.follow import Following
-from assay.adapters.files.mapping import parse_mapping
 from assay.adapters.files.patterns import STANDARD_INPUT
 from assay.adapters.files.source import ChosenFormat, Reading, open_sources
 from assay.adapters.objects.documents import ObjectDocuments
 from assay.domain.failures import ConfigurationError
+from assay.domain.record_mapping import parse_mapping
+from assay.pipeline.fetching import Documents
 from assay.ports import DocumentPort, SourcePort
 
 

@@ -13,10 +13,11 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from assay.adapters.files.lines import Line, LineReader, LineStream, without_ending
-from assay.adapters.files.mapping import Layout, SourceRules, layout_of
-from assay.adapters.files.records import ABSENT, FieldValue, ParsedItem, Piece, to_item
+from assay.adapters.files.mapping import Layout, layout_of
 from assay.domain.failures import ConfigurationError
 from assay.domain.identity import MalformedInput, SourcePosition
+from assay.domain.record_mapping import SourceRules
+from assay.domain.records import ABSENT, FieldValue, ParsedItem, Piece, to_item
 
 
 class Row(NamedTuple):

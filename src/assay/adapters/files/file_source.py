@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 from assay.adapters.files.compressed import plain
 from assay.adapters.files.csv_rows import read_csv
 from assay.adapters.files.damage import DamagedStream, damaged
-from assay.adapters.files.fetching import Documents, with_documents
 from assay.adapters.files.jsonl import read_jsonl
-from assay.adapters.files.mapping import SourceRules
 from assay.adapters.files.parquet import read_parquet
 from assay.adapters.files.prefix import starts_with
 from assay.adapters.files.read_ahead import Batches, in_thread
 from assay.adapters.files.scan import Scan, buffered, changed, file_state, readable
 from assay.domain.identity import SourceItem
+from assay.domain.record_mapping import SourceRules
+from assay.pipeline.fetching import Documents, with_documents
 from assay.ports import Content
 
 if TYPE_CHECKING:
-    from assay.adapters.files.records import ParsedItem
+    from assay.domain.records import ParsedItem
     from assay.ports import SourcePort
 
 

@@ -16,16 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from assay.adapters.files.fetching import Documents, with_documents
 from assay.adapters.files.growing import GrowingBytes, HashedLines
 from assay.adapters.files.jsonl import filled_lines, read_jsonl
-from assay.adapters.files.mapping import SourceRules
 from assay.adapters.files.prefix import starts_with
 from assay.adapters.files.read_ahead import Batches, in_thread
-from assay.adapters.files.records import ParsedItem, Referenced
 from assay.adapters.files.scan import readable
 from assay.domain.failures import ConfigurationError
 from assay.domain.identity import InputRecord, SourceItem
+from assay.domain.record_mapping import SourceRules
+from assay.domain.records import ParsedItem, Referenced
+from assay.pipeline.fetching import Documents, with_documents
 from assay.ports import Content, SourcePort
 
 POLL_SECONDS: Final = 0.5

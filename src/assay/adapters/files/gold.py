@@ -13,15 +13,17 @@ from assay.adapters.files.arrow import Arrow
 from assay.adapters.files.compressed import plain
 from assay.adapters.files.csv_rows import csv_piece, read_header, row_error, rows
 from assay.adapters.files.damage import DamagedStream
-from assay.adapters.files.jsonl import ObjectFields, filled_lines, look_up, parse_object
-from assay.adapters.files.mapping import check_mapping, columns_found, layout_of
+from assay.adapters.files.jsonl import filled_lines
+from assay.adapters.files.mapping import columns_found, layout_of
 from assay.adapters.files.parquet import opened, piece_of
 from assay.adapters.files.parquet import rows as parquet_rows
 from assay.adapters.files.parquet_columns import check_label_type, parquet_layout, used_columns
-from assay.adapters.files.records import ABSENT, FieldValue, Piece, Refused, identity
 from assay.adapters.files.scan import Format, buffered, detect_format, readable
 from assay.domain.failures import ConfigurationError
 from assay.domain.identity import SourcePosition
+from assay.domain.record_json import ObjectFields, look_up, parse_object
+from assay.domain.record_mapping import check_mapping
+from assay.domain.records import ABSENT, FieldValue, Piece, Refused, identity
 from assay.domain.text import is_blank
 
 _MAX_RECORD_BYTES: Final = 8 << 20

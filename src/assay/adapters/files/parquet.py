@@ -16,11 +16,12 @@ from typing import Final
 
 from assay.adapters.files.arrow import Arrow, Batch, ParquetFile
 from assay.adapters.files.damage import damaged
-from assay.adapters.files.mapping import Layout, SourceRules
+from assay.adapters.files.mapping import Layout
 from assay.adapters.files.parquet_columns import Values, is_text, parquet_layout, used_columns, values_of
-from assay.adapters.files.records import ABSENT, FieldValue, ParsedItem, Piece, Refused, to_item
 from assay.domain.failures import ConfigurationError
 from assay.domain.identity import InputRecord, MalformedInput, SourcePosition
+from assay.domain.record_mapping import SourceRules
+from assay.domain.records import ABSENT, FieldValue, ParsedItem, Piece, Refused, to_item
 
 MAGIC: Final = b"PAR1"
 _BATCH: Final = 500

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from assay.adapters.files.csv_rows import rows
-from assay.adapters.files.mapping import SourceRules
 from assay.adapters.files.scan import Format, buffered
+from assay.domain.record_mapping import SourceRules
 from assay.ports import Content
 
 if TYPE_CHECKING:

@@ -14,11 +14,10 @@ from contextlib import closing
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
-from assay.adapters.files.records import ParsedItem
 from assay.domain.identity import InputRecord
+from assay.domain.records import ParsedItem
+from assay.pipeline.fetching import MAX_BYTES, MAX_ITEMS
 
-MAX_ITEMS: Final = 500
-MAX_BYTES: Final = 1 << 20
 _BATCHES_AHEAD: Final = 2
 
 T = TypeVar("T")

@@ -17,10 +17,10 @@ from assay.adapters.files.csv_rows import read_header, rows
 from assay.adapters.files.damage import DamagedStream
 from assay.adapters.files.jsonl import WHITE, filled_lines
 from assay.adapters.files.lines import BOM
-from assay.adapters.files.mapping import SourceRules
 from assay.adapters.files.parquet import MAGIC as PARQUET
 from assay.adapters.files.parquet import row_count
 from assay.domain.failures import ConfigurationError
+from assay.domain.record_mapping import SourceRules
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

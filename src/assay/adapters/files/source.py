@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Final, Literal
 
 from assay.adapters.files.damage import damaged
-from assay.adapters.files.fetching import Documents
 from assay.adapters.files.file_source import FileSource
 from assay.adapters.files.follow import Following, open_followed
-from assay.adapters.files.mapping import SourceRules, check_mapping, layout_of
+from assay.adapters.files.mapping import layout_of
 from assay.adapters.files.patterns import STANDARD_INPUT, expand
 from assay.adapters.files.read_ahead import in_thread
 from assay.adapters.files.scan import Format, readable, scan
 from assay.adapters.files.stream_source import StreamSource
 from assay.domain.failures import ConfigurationError
+from assay.domain.record_mapping import SourceRules, check_mapping
+from assay.pipeline.fetching import Documents
 from assay.ports import SourcePort
 
 MAX_RECORD_BYTES: Final = 8 << 20

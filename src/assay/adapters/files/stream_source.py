@@ -9,14 +9,14 @@ from pathlib import Path
 from assay.adapters.files.compressed import plain
 from assay.adapters.files.csv_rows import read_csv
 from assay.adapters.files.damage import DamagedStream, damaged
-from assay.adapters.files.fetching import Documents, with_documents
 from assay.adapters.files.jsonl import read_jsonl
-from assay.adapters.files.mapping import SourceRules
 from assay.adapters.files.read_ahead import Batches
-from assay.adapters.files.records import ParsedItem
 from assay.adapters.files.scan import Format, Tapped, buffered, detect_format
 from assay.domain.failures import ConfigurationError
 from assay.domain.identity import SourceItem
+from assay.domain.record_mapping import SourceRules
+from assay.domain.records import ParsedItem
+from assay.pipeline.fetching import Documents, with_documents
 
 
 class StreamSource:

@@ -10,11 +10,14 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, cast
 
-from assay.adapters.files.read_ahead import MAX_BYTES, MAX_ITEMS
-from assay.adapters.files.records import ParsedItem, Referenced, Refused
 from assay.domain.failures import AssayError
 from assay.domain.identity import InputRecord, SourceItem
+from assay.domain.records import ParsedItem, Referenced, Refused
 from assay.ports import DocumentPort, DocumentRefused, DocumentsUnreachable
+
+# A batch is cut at so many items, and at so much text.
+MAX_ITEMS: Final = 500
+MAX_BYTES: Final = 1 << 20
 
 _chance: Final = random.SystemRandom()
 MAX_DOCUMENT_BYTES: Final = 10_000_000
