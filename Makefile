@@ -5,7 +5,7 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip --disable-pip-version-check install --quiet
 UV_PIN := uv==0.13.9
-SOURCES := src tests tools bench
+SOURCES := src tests tools bench docs/examples
 ARGS   ?=
 
 DEMO_READY := $(VENV)/.ready-demo
@@ -19,7 +19,7 @@ LOCAL_READY := $(LOCAL_VENV)/.ready-demo
 LOCAL_TESTS_READY := $(LOCAL_VENV)/.ready-tests
 PYTEST     := $(PY) -m pytest
 
-.PHONY: help demo demo-local test test-local-model check eight test-scale bench format requirements clean
+.PHONY: help demo demo-local test test-kafka test-local-model check eight test-scale bench format requirements clean
 
 help:
 	@echo "make demo          label a few thousand records end to end on this machine"
@@ -29,6 +29,7 @@ help:
 	@echo "make eight         the eight cases the product exists for"
 	@echo "make test-scale    the long legs"
 	@echo "make test-local-model  the tests of that small language model"
+	@echo "make test-kafka    the tests of tests/kafka against Apache Kafka (Java 17 and Maven; 43 MB to download)"
 	@echo "make bench         speed, footprint and peers on this machine (ARGS=--quick: a few minutes)"
 	@echo "make format        rewrite the code in the house format"
 	@echo "make requirements  renew the pinned exports in requirements/"
@@ -52,6 +53,10 @@ test-scale: $(DEV_READY)
 test-local-model: $(LOCAL_TESTS_READY)
 	$(LOCAL_VENV)/bin/python -m pytest -m local_model --timeout 600 tests/local_model $(ARGS)
 
+test-kafka: $(DEV_READY)
+	sh tools/apache-kafka/prepare.sh
+	ASSAY_TEST_BROKER=apache ASSAY_NO_SKIPS=1 $(PYTEST) tests/kafka $(ARGS)
+
 bench: $(BENCH_READY)
 	$(BENCH_VENV)/bin/python -m bench $(ARGS)
 
@@ -72,7 +77,7 @@ requirements: $(DEV_READY)
 	sh tools/export_requirements.sh "$(VENV)/bin/uv"
 
 clean:
-	rm -rf $(VENV) $(BENCH_VENV) $(LOCAL_VENV) dist build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(BENCH_VENV) $(LOCAL_VENV) .kafka dist build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.ready:

@@ -11,7 +11,7 @@ from typing import Final
 
 from bench.children import ChildFailed
 from bench.environment import environment, load_average, product_digest
-from bench.legs import calls, footprint, growth, latency, peers, rates
+from bench.legs import calls, footprint, growth, latency, loop, peers, rates
 from bench.plan import Plan, Stand
 from bench.report import LegReport, Value, document, write
 from bench.server import SETTINGS, running_server
@@ -23,6 +23,7 @@ LEGS: Final = {
     "footprint": footprint.run,
     "calls": calls.run,
     "peers": peers.run,
+    "loop": loop.run,
 }
 RESULTS: Final = Path(__file__).parent / "results"
 

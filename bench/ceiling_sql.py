@@ -68,4 +68,9 @@ INSERT INTO outbox (record_id, payload, created_at)
 SELECT record_id, label, now() FROM done
 RETURNING record_id
 """
+# The whole loop of the bench: what was finished is read in order, and deleted once the broker has it.
+OUTBOX_READ: Final = """
+SELECT outbox_id, record_id, payload::text FROM outbox ORDER BY outbox_id LIMIT %b
+"""
+OUTBOX_DELETE: Final = "DELETE FROM outbox WHERE outbox_id = ANY (%b::bigint[])"
 TABLE_NAMES: Final[tuple[LiteralString, ...]] = ("task", "outbox")

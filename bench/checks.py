@@ -12,7 +12,7 @@ _COUNTS: Final = {
     "tasks": "SELECT count(*) FROM assay.annotation_tasks",
     "accepted": "SELECT count(*) FROM assay.annotation_tasks WHERE state = 'auto_candidate'",
     "results": "SELECT count(*) FROM assay.results",
-    "events": "SELECT count(*) FROM assay.outbox_events",
+    "events": "SELECT count(*) FROM assay.known_events",
     "inputs": "SELECT count(*) FROM assay.inputs",
     "outputs": "SELECT count(*) FROM assay.annotation_outputs",
     "texts": "SELECT count(*) FROM assay_vault.texts",

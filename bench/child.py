@@ -17,6 +17,12 @@ _KINDS: Final = {
     "pgqueuer": "bench.peer_pgqueuer",
     "procrastinate": "bench.peer_procrastinate",
     "naive": "bench.peer_naive",
+    "loop-worker": "bench.loop_worker",
+    "loop-publisher": "bench.loop_publisher",
+    "bare-worker": "bench.loop_bare_worker",
+    "bare-publisher": "bench.loop_bare_publisher",
+    "loop-naive": "bench.loop_naive",
+    "faststream": "bench.peer_faststream",
 }
 
 

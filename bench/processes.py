@@ -39,8 +39,8 @@ def _stat(pid: int) -> Ticks | None:
         return None
 
 
-def tree_cpu(root: int) -> float:
-    """CPU seconds of a process, its living descendants and those that it has waited for."""
+def _family(root: int) -> dict[int, Ticks]:
+    """A process and its living descendants."""
     found = {
         int(entry.name): _stat(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit()
     }
@@ -48,19 +48,42 @@ def tree_cpu(root: int) -> float:
     for pid, ticks in found.items():
         if ticks is not None:
             children.setdefault(ticks.parent, []).append(pid)
-    total, waiting = 0.0, [root]
+    family: dict[int, Ticks] = {}
+    waiting = [root]
     while waiting:
         pid = waiting.pop()
         ticks = found.get(pid)
         if ticks is not None:
-            total += ticks.own + ticks.ended
+            family[pid] = ticks
             waiting += children.get(pid, [])
-    return total
+    return family
 
 
-def peak_rss_bytes() -> int:
-    """The largest resident size that this process has had, its start included."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def tree(root: int) -> list[int]:
+    """The numbers of a process and its living descendants."""
+    return list(_family(root))
+
+
+def tree_cpu(root: int) -> float:
+    """CPU seconds of a process, its living descendants and those that it has waited for."""
+    return sum(ticks.own + ticks.ended for ticks in _family(root).values())
+
+
+def size_in(file: Path, name: str) -> int:
+    """A size that a file of /proc tells in kB, in bytes; 0 for a process that is gone."""
+    try:
+        lines = file.read_text("ascii", errors="replace").splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(name)), 0)
+
+
+def peak_rss_bytes(pid: int | None = None) -> int:
+    """The largest resident size that a process (without a number: this one) has had, its start included.
+
+    getrusage would count the process that started it as well.
+    """
+    return size_in(Path(f"/proc/{'self' if pid is None else pid}/status"), "VmHWM:")
 
 
 def rss_bytes() -> int:

@@ -22,11 +22,16 @@ def record_id(number: int, *, ordered: bool) -> str:
     return f"ticket-{hashlib.sha256(str(number).encode()).hexdigest()[:16]}"
 
 
+def ticket(number: int, *, ordered: bool = True) -> tuple[str, bytes]:
+    """The identity of ticket number n, and the ticket as JSON."""
+    drawn = hashlib.shake_128(str(number).encode()).digest(67)
+    words = " ".join(_WORDS[byte % len(_WORDS)] for byte in drawn[: 40 + drawn[-1] % 27])
+    row = {"record_id": record_id(number, ordered=ordered), "text": f"Ticket {number}: {words}."}
+    return row["record_id"], json.dumps(row).encode()
+
+
 def write_records(path: Path, count: int, *, first: int = 0, ordered: bool = True) -> None:
     """Write `count` tickets, numbered from `first`."""
-    with path.open("w", encoding="utf-8") as file:
+    with path.open("wb") as file:
         for number in range(first, first + count):
-            drawn = hashlib.shake_128(str(number).encode()).digest(67)
-            words = " ".join(_WORDS[byte % len(_WORDS)] for byte in drawn[: 40 + drawn[-1] % 27])
-            row = {"record_id": record_id(number, ordered=ordered), "text": f"Ticket {number}: {words}."}
-            file.write(json.dumps(row) + "\n")
+            file.write(ticket(number, ordered=ordered)[1] + b"\n")

@@ -24,15 +24,15 @@ def _note(step: str, begun: float, arguments: tuple[Any, ...]) -> None:
 def _time(step: str, owner: type, name: str) -> None:
     original: Callable[..., Any] = getattr(owner, name)
 
-    async def awaited(store: object, *arguments: Any) -> Any:
+    async def awaited(store: object, *arguments: Any, **named: Any) -> Any:
         begun = time.perf_counter()
-        answer = await original(store, *arguments)
+        answer = await original(store, *arguments, **named)
         _note(step, begun, arguments)
         return answer
 
-    def called(store: object, *arguments: Any) -> Any:
+    def called(store: object, *arguments: Any, **named: Any) -> Any:
         begun = time.perf_counter()
-        answer = original(store, *arguments)
+        answer = original(store, *arguments, **named)
         _note(step, begun, arguments)
         return answer
 

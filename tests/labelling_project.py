@@ -20,7 +20,7 @@ from assay.adapters.vault import Vault, load_kek
 
 ASSAY: Final = (sys.executable, "-c", "from assay.cli.main import main; main()")
 SHARED: Final = Path(
-    os.environ.get("ASSAY_SHARED_DATA", Path(__file__).resolve().parents[2].parent / "shared" / "data")
+    os.environ.get("ASSAY_SHARED_DATA", Path(__file__).resolve().parents[1].parent / "shared" / "data")
 )
 needs_real_inputs: Final = pytest.mark.skipif(
     not SHARED.is_dir(), reason="real inputs are not here: set ASSAY_SHARED_DATA"

@@ -7,11 +7,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from labelling_project import TICKETS, Project
-
 from assay.demo.generator import write_jsonl
 from assay.vendor.server import RunningVendor, start_vendor
 from assay.vendor.settings import FaultShares, VendorConfig
+from labelling_project import TICKETS, Project
 
 CONCURRENCY: Final = 4
 NO_FAULTS: Final = FaultShares()

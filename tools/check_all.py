@@ -15,6 +15,7 @@ import check_modules
 import check_release
 import check_requirements
 import check_wording
+import render_event_schemas
 import render_logs
 import render_states
 import write_failures_page
@@ -27,6 +28,7 @@ CHECKS = (
     check_modules,
     check_release,
     check_requirements,
+    render_event_schemas,
     render_logs,
     render_states,
     write_failures_page,

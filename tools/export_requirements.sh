@@ -1,6 +1,6 @@
 #!/bin/sh
 # Renews the hash-pinned exports with the uv given as $1. No index address is ever written into them.
-# demo.txt: the product with its embedded database. dev.txt: the same, all extras that tests use, and what tests
+# demo.txt: the product with its embedded database and broker. dev.txt: the same, all extras that tests use, and what tests
 # and checks need. bench.txt: dev.txt and the peers that `make bench` measures. local.txt: the product with the
 # engine for a small model on this machine.
 set -eu
@@ -12,7 +12,7 @@ export_to() {
     shift
     "$uv" pip compile pyproject.toml requirements/build.in --quiet --universal --python-version 3.11 \
         --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
-        --no-python-downloads --upgrade --extra embedded "$@" --output-file "$target.new" >/dev/null
+        --no-python-downloads --upgrade --extra embedded --extra kafka "$@" --output-file "$target.new" >/dev/null
     { echo "$top"; cat "$target.new"; } >"$target"
     rm "$target.new"
 }

@@ -28,7 +28,10 @@ list, or whose value does not fit its kind, is left out and counted in `dropped`
 the list becomes `undeclared_event`. Of a library's own messages the logger's name, the level and the type and
 place of an exception are kept. Names of yours are cut at 200 characters and hold no control characters.
 
-What commands tell a person (`assay: …` on standard error) is no log line and does not start with `{`.
+What commands tell a person (`assay: …` on standard error) is no log line and does not start with `{`. Where
+`ASSAY_LOG=json` is set, that too is a line of the log (`notice`, `refusal`): then every line on standard
+error is one JSON object, but for what a pipeline file prints itself. Where lines are JSON, the progress of a
+run is the event `run_progress`.
 """
 
 
@@ -51,7 +54,7 @@ def render() -> str:
         "## Fields",
         "",
         "A `code` is a word of letters, digits and `_ . : -`; a `name` an identifier of yours; a `count` a",
-        "whole number; a `place` file, line and function.",
+        "whole number; a `place` file, line and function; a `sentence` a line for people, without user data.",
         "",
         "| field | kind | meaning |",
         "|---|---|---|",

@@ -50,7 +50,7 @@ def run(stand: Stand) -> Iterator[LegReport]:
     counts = _QUICK if plan.quick else _FULL
     work: dict[str, Callable[[], float]] = {
         OURS: lambda: _ours(stand, counts.ours, report),
-        **{name: _pgqueuer(stand, counts.pgqueuer, name, report) for name in PGQUEUER},
+        **{name: pgqueuer(stand, counts.pgqueuer, name, report) for name in PGQUEUER},
         PROCRASTINATE: lambda: _procrastinate(stand, counts.procrastinate, report),
         NAIVE: lambda: _naive(stand, counts.naive, report),
     }
@@ -79,7 +79,8 @@ def _ours(stand: Stand, records: int, report: LegReport) -> float:
     return half * PROCESSES / measured.usage.wall
 
 
-def _pgqueuer(stand: Stand, jobs: int, name: str, report: LegReport) -> Callable[[], float]:
+def pgqueuer(stand: Stand, jobs: int, name: str, report: LegReport) -> Callable[[], float]:
+    """What measures one of PGQUEUER; it notes the rate THROUGH in the report's last round as well."""
     batch = PGQUEUER[name]
 
     def work() -> float:

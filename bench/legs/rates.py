@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from bench.answers import ANSWER
 from bench.ceiling_sql import LEASE_INDEX, TABLES
 from bench.checks import Expected, broken, faults
 from bench.children import Measured, Spec, run_children
 from bench.plan import Stand
+from bench.processes import Usage
 from bench.records import record_id, write_records
 from bench.report import LegReport, Table, Verdict, number, ranged
 from bench.statistics import Spread, ratios, rotated, spread
@@ -22,6 +23,16 @@ WANTED: Final = 0.40
 STRETCH: Final = 0.60
 _MICRO: Final = 1e6
 _DISTURBED: Final = 0.05
+
+
+class Disturbed(Protocol):
+    """A measurement that says what others used meanwhile."""
+
+    @property
+    def usage(self) -> Usage: ...
+
+
+Taken = TypeVar("Taken", bound=Disturbed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,24 +128,24 @@ def run(stand: Stand) -> Iterator[LegReport]:
         for name in rotated([*bare, *forms], turn):
             plan.say(f"rates, round {turn + 1} of {plan.runs}: {name}")
             if name in bare:
-                work = partial(_bare, stand, bare[name], bare_records, report)
-                found.add(name, bare_records, _calm(plan.tries, work))
+                work = partial(bare_loop, stand, bare[name], bare_records, report)
+                found.add(name, bare_records, calm(plan.tries, work))
             else:
                 work = partial(_product, stand, forms[name], records, report)
-                found.add(name, records, _calm(plan.tries, work))
+                found.add(name, records, calm(plan.tries, work))
         _conclude(report, found, list(bare), records)
         yield report
     report.complete = True
     yield report
 
 
-def _calm(tries: int, work: Callable[[], Measured]) -> Measured:
+def calm(tries: int, work: Callable[[], Taken]) -> Taken:
     """Measure again while others use the machine; the least disturbed of all tries counts."""
     best = work()
     for _ in range(tries - 1):
         if best.usage.foreign <= _DISTURBED:
             break
-        best = min(best, work(), key=lambda measured: measured.usage.foreign)
+        best = min(best, work(), key=lambda taken: taken.usage.foreign)
     return best
 
 
@@ -152,7 +163,8 @@ def _write_answers(stand: Stand, records: int) -> None:
             file.write(json.dumps({"record_id": record_id(n, ordered=True), "answer": ANSWER}) + "\n")
 
 
-def _bare(stand: Stand, bare: Bare, records: int, report: LegReport) -> Measured:
+def bare_loop(stand: Stand, bare: Bare, records: int, report: LegReport) -> Measured:
+    """Measure one form of the bare loop on an empty database."""
     with stand.server.database() as database:
         database.run(TABLES)
         if bare.lease_index:

@@ -51,7 +51,7 @@ from assay.pipeline.progress import Progress
 from assay.pipeline.source_group import GroupedClaims, GroupedSources, SourceGroup
 from assay.pipeline.spend import FreeOfCharge, SpendGuard, SpendTerms
 from assay.pipeline.worker import Ports, RunResult, Worker
-from assay.ports import ModelPort, SourcePort
+from assay.ports import AssignedSource, ClaimPort, ModelPort, SourcePort, SourceStorePort
 from assay.telemetry import bound, tell
 
 # A run of zero-latency answers from a file is bound by the database, not by a vendor.
@@ -165,7 +165,11 @@ def call_reserve(pipeline: Pipeline) -> Decimal:
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """All that one run needs, ready to start."""
+    """All that one run needs, ready to start.
+
+    `patience_seconds`: how long the database may be away before the run ends. `clears_stop`: a person starts
+    this run, and whatever stopped the version before is mended, as far as they know.
+    """
 
     url: str
     vault: Vault
@@ -178,6 +182,35 @@ class RunPlan:
     limit: int | None = None
     max_spend: Decimal | None = None
     declared: Limits = field(default_factory=Limits)
+    patience_seconds: float = 60.0
+    clears_stop: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """The source as the worker knows it, and the stores for its offsets."""
+
+    source: SourcePort
+    source_id: int
+    claims: ClaimPort
+    sources: SourceStorePort
+
+
+async def _open_input(
+    plan: RunPlan, pool: Pool, claims: ClaimStore, sources: SourceStore, progress: Progress
+) -> _Input:
+    """A topic as it is; files one after the other, on one line of offsets."""
+    for topic in plan.sources[:1]:
+        if isinstance(topic, AssignedSource):
+            source_id = await sources.register(
+                kind="kafka", name=topic.name, fingerprint=topic.fingerprint or "", mapping=plan.mapping
+            )
+            return _Input(topic, source_id, claims, sources)
+    group = SourceGroup(plan.sources, sources, ContentStore(pool), mapping=plan.mapping, stream_id=uuid4)
+    progress.skipped, progress.total = await group.begin(), group.total
+    if plan.limit is not None and progress.total is not None:
+        progress.total = min(progress.total, progress.skipped + plan.limit)
+    return _Input(group, 0, GroupedClaims(claims, group), GroupedSources(sources, group))
 
 
 def _spend_guard(plan: RunPlan, pool: Pool, actor: str) -> SpendGuard:
@@ -232,7 +265,7 @@ async def run_pipeline(
     actor = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
     lease = OwnerLease(actor)
     chance = random.SystemRandom()
-    pool = make_pool(plan.url, size=8)
+    pool = make_pool(plan.url, size=8, patience_seconds=plan.patience_seconds)
     await pool.open()
     probe = from_environment()
     sources = SourceStore(pool, plan.vault, version_id=plan.version_id)
@@ -264,21 +297,16 @@ async def run_pipeline(
                "pipeline_version": plan.pipeline.version[:12]}  # fmt: skip
     try:
         with bound(**context):
-            # A person starts this run: whatever stopped the version before is mended, as far as they know.
-            cleared = VersionActs(plan.url).clear_stop(plan.version_id, actor)
-            if cleared is not None:
-                tell("version_resumed", reason=cleared.code)
+            if plan.clears_stop:
+                cleared = VersionActs(plan.url).clear_stop(plan.version_id, actor)
+                if cleared is not None:
+                    tell("version_resumed", reason=cleared.code)
             await spend.start()
             await flow.start()
-            group = SourceGroup(
-                plan.sources, sources, ContentStore(pool), mapping=plan.mapping, stream_id=uuid4
-            )
-            progress.skipped, progress.total = await group.begin(), group.total
-            if plan.limit is not None and progress.total is not None:
-                progress.total = min(progress.total, progress.skipped + plan.limit)
+            given = await _open_input(plan, pool, claims, sources, progress)
             ports = Ports(
-                GroupedClaims(claims, group), finishes, GroupedSources(sources, group), renewal,
-                VersionEvents(pool, version_id=plan.version_id, actor=actor),
+                given.claims, finishes, given.sources, renewal,
+                VersionEvents(pool, version_id=plan.version_id, actor=actor), database_away=lambda: pool.away,
             )  # fmt: skip
             worker = Worker(
                 ports, plan.limits, progress, spend, flow, make_annotator=make_annotator, draw=draw,
@@ -287,24 +315,24 @@ async def run_pipeline(
             if on_worker is not None:
                 on_worker(worker)
             async with following(pool, plan.vault):
-                return await _run_told(worker, group, plan, progress)
+                return await _run_told(worker, given, plan, progress)
     finally:
         await flow.aclose()
         await plan.model.aclose()
         await pool.close()
 
 
-async def _run_told(worker: Worker, group: SourceGroup, plan: RunPlan, progress: Progress) -> RunResult:
+async def _run_told(worker: Worker, given: _Input, plan: RunPlan, progress: Progress) -> RunResult:
     started = time.monotonic()
-    tell("run_started", source=group.name, offset=progress.skipped, total=progress.total,
+    tell("run_started", source=given.source.name, offset=progress.skipped, total=progress.total,
          model=plan.pipeline.model, concurrency=plan.limits.concurrency)  # fmt: skip
     reason, code = "failed", None
     try:
-        result = await worker.run(group, 0, start=0, limit=plan.limit)
+        result = await worker.run(given.source, given.source_id, start=0, limit=plan.limit)
         reason = "stopped" if result.stopped else "drained" if result.drained else "done"
         code = result.stopped.code if result.stopped else None
         return result
     finally:
         tell("run_ended", reason=reason, code=code, read=progress.read,
-             settled=progress.done - progress.skipped,
+             settled=progress.settled,
              calls=progress.calls, cost=progress.cost, seconds=time.monotonic() - started)  # fmt: skip

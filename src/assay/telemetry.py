@@ -35,6 +35,7 @@ class Kind(StrEnum):
     COUNT = "count"  # a whole number
     NUMBER = "number"
     PLACE = "place"  # file, line and function of an exception
+    SENTENCE = "sentence"  # what a command tells a person: one line, cut at 1,000 characters
 
 
 # name: (kind, meaning). The order is the order in which a line shows them.
@@ -70,13 +71,28 @@ FIELDS: Final[dict[str, tuple[Kind, str]]] = {
     "count": (Kind.COUNT, "how many"),
     "total": (Kind.COUNT, "records of the source, where known"),
     "read": (Kind.COUNT, "records read"),
-    "settled": (Kind.COUNT, "records that have a destination"),
+    "settled": (Kind.COUNT, "records settled in this run, and what it isolated; parked ones are neither"),
+    "done": (Kind.COUNT, "records of the source that need nothing more, earlier runs counted in"),
+    "accepted": (Kind.COUNT, "records that became `auto_candidate` in this run"),
+    "review": (Kind.COUNT, "records that became `review_pending` in this run"),
+    "dead": (Kind.COUNT, "records that became `quarantined` in this run"),
+    "parked": (Kind.COUNT, "records of the version that wait for another try, or are at one"),
     "calls": (Kind.COUNT, "calls made"),
     "cost": (Kind.NUMBER, "money, in the price list's currency"),
     "cap": (Kind.NUMBER, "the most that may be spent"),
     "scope": (Kind.CODE, "what a cap is for: run, pipeline or day"),
     "kek_id": (Kind.CODE, "id of a vault key; tells nothing about the key"),
+    "sink": (Kind.NAME, "where events go: `kafka:topic`, `webhook:host`, `jsonl:file`"),
+    "event_id": (Kind.CODE, "the event, as consumers know it"),
+    "event_kind": (Kind.CODE, "what the event tells: completed, superseded, …"),
+    "published": (Kind.COUNT, "events that were delivered and have their receipt, in this run"),
+    "backlog": (Kind.COUNT, "events in the outbox"),
+    "oldest_seconds": (Kind.NUMBER, "age of the oldest event in the outbox"),
+    "blocked": (Kind.COUNT, "aggregates that a refused event holds back"),
+    "buckets": (Kind.COUNT, "buckets of the outbox that this publisher holds, of 64"),
     "library": (Kind.CODE, "logger of a library; its text is not shown"),
+    "sentence": (Kind.SENTENCE, "what a terminal shows after `assay:`"),
+    "exit_code": (Kind.COUNT, "what the command ended with"),
     "dropped": (Kind.COUNT, "fields left out because no table names them or their value does not fit"),
 }
 
@@ -106,13 +122,47 @@ EVENTS: Final[dict[str, Event]] = {
         _INFO, ("reason", "code", "read", "settled", "calls", "cost", "seconds"),
         "A run ended: `done`, `drained`, `stopped` or `failed`.",
     ),
+    "run_progress": Event(
+        _INFO,
+        ("total", "done", "accepted", "review", "dead", "parked", "in_flight", "calls", "cost"),
+        "How far a run is, every five seconds; not with `--quiet` or `--json`.",
+    ),
     "drain_started": Event(
         _INFO, ("in_flight", "held"), "A stop was asked for: nothing new is taken, calls in flight finish."
+    ),
+    "partition_assigned": Event(
+        _INFO, ("source", "partition", "offset", "reason"),
+        "A partition is read from this offset on; the reason says whose position that is.",
+    ),
+    "partition_revoked": Event(
+        _INFO, ("source", "partition"), "A partition goes to another member of the group."
+    ),
+    "partition_lost": Event(
+        _WARNING, ("source", "partition"), "A partition is somebody else's by now; nothing is committed."
+    ),
+    "partitions_not_settled": Event(
+        _WARNING, ("source", "count", "seconds"),
+        "Partitions were taken away and the database did not answer: nothing of them was committed.",
+    ),
+    "records_expired": Event(
+        _ERROR_LEVEL, ("source", "partition", "offset", "count"),
+        "The broker has deleted offsets that were never read: so many before the one where reading goes on.",
+    ),
+    "offset_commit_failed": Event(
+        _WARNING, ("source", "code"), "The broker did not take a commit; it is sent again."
+    ),
+    "broker_away": Event(_WARNING, ("source", "code"), "No broker answers; it is tried again."),
+    "group_not_left": Event(
+        _WARNING, ("source", "seconds"), "The broker did not let the member go in time; its session will end."
     ),
     "records_isolated": Event(
         _WARNING, ("source", "partition", "offset", "line", "code", "error_type", "count"),
         "Pieces of the source that are no record are in the vault; the first one's place and the number.",
     ),
+    "low_priority_paused": Event(
+        _INFO, ("count",), "Records of low priority wait from here on; so many tasks wait already."
+    ),
+    "low_priority_resumed": Event(_INFO, (), "Records of low priority are worked on again."),
     "input_conflict": Event(
         _ERROR_LEVEL, (*_RECORD, "code"), "An identity came with other content: isolated, not overwritten."
     ),
@@ -175,6 +225,35 @@ EVENTS: Final[dict[str, Event]] = {
     "key_rotation_ended": Event(
         _INFO, ("kek_id", "count", "seconds"), "No row is wrapped under another vault key."
     ),
+    "publish_started": Event(_INFO, ("sink",), "Events leave the outbox for this sink."),
+    "publish_ended": Event(
+        _INFO, ("sink", "reason", "published", "backlog", "blocked", "seconds"),
+        "A publisher ended: `done`, `drained` or `failed`; its buckets are free.",
+    ),
+    "publish_progress": Event(
+        _INFO, ("published", "backlog", "oldest_seconds", "blocked", "buckets"),
+        "How far a publisher is, every five seconds; not with `--quiet` or `--json`.",
+    ),
+    "sink_unavailable": Event(
+        _WARNING, ("sink", "reason", "seconds"), "The sink does not answer; tried again in so many seconds."
+    ),
+    "sink_back": Event(_INFO, ("sink", "seconds"), "The sink answers again; it was gone so long."),
+    "event_file_mended": Event(
+        _WARNING, ("sink", "count"), "So many bytes of a line that a crash left unfinished were cut off."
+    ),
+    "event_refused": Event(
+        _ERROR_LEVEL, ("sink", "event_id", "event_kind", "reason", "count", "seconds"),
+        "The sink refuses this event, for the so-manieth time: its aggregate waits, all others go on.",
+    ),
+    "buckets_lost": Event(
+        _WARNING, ("count",),
+        "Another publisher took over buckets while events were on their way: they go out twice.",
+    ),
+    "notice": Event(_INFO, ("sentence",), "What a command tells a person; only with `ASSAY_LOG=json`."),
+    "refusal": Event(
+        _ERROR_LEVEL, ("sentence", "exit_code"),
+        "What was wrong and what to do about it; only with `ASSAY_LOG=json`.",
+    ),
     "command_failed": Event(_ERROR_LEVEL, _ERROR, "A defect of assay ended the command."),
     "library_message": Event(
         _WARNING, ("library", *_ERROR), "A library spoke; its text may hold values, so it is left out."
@@ -192,6 +271,7 @@ ATTRIBUTE: Final = "assay_fields"
 _log: Final = logging.getLogger(LOGGER)
 _CODE: Final = re.compile(r"[A-Za-z0-9_.:<>\-]{1,80}", re.ASCII)
 _MAX_NAME: Final = 200
+_MAX_SENTENCE: Final = 1_000
 _undeclared: Final = itertools.count(1)
 _here: ContextVar[Mapping[str, Value] | None] = ContextVar("assay_log_context", default=None)
 _everywhere: list[Mapping[str, Value]] = [{}]
@@ -286,13 +366,15 @@ def _fitting(kind: Kind, given: Given) -> Value | None:
             text = str(given)
             return text if isinstance(given, str | UUID) and _CODE.fullmatch(text) else None
         case Kind.NAME | Kind.PLACE:
-            return _one_line(given) if isinstance(given, str) else None
+            return _one_line(given, _MAX_NAME) if isinstance(given, str) else None
+        case Kind.SENTENCE:
+            return _one_line(" ".join(given.split()), _MAX_SENTENCE) if isinstance(given, str) else None
 
 
-def _one_line(text: str) -> str:
+def _one_line(text: str, most: int) -> str:
     """Printable and short: a name never starts a new line, moves a cursor or floods a log."""
-    shown = "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in text[:_MAX_NAME])
-    return shown if len(text) <= _MAX_NAME else f"{shown}…"
+    shown = "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in text[:most])
+    return shown if len(text) <= most else f"{shown}…"
 
 
 def _strict() -> bool:

@@ -13,13 +13,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
-from labelling_project import ASSAY, PATIENCE_SECONDS, Project
 from ledger_against_journal import TwoBooks, two_books
 
 from assay.vendor.price import Price
 from assay.vendor.server import RunningVendor
 from assay.vendor.settings import FaultShares, VendorConfig
 from assay.vendor.stats import Stats
+from labelling_project import ASSAY, PATIENCE_SECONDS, Project
 
 # The price of the pipeline `tickets`; input read from the cache costs as much as other input.
 PRICE_LIST: Final = Price(Decimal(1), Decimal(4), Decimal(1))

@@ -13,9 +13,9 @@ from typing import Final
 from unittest.mock import patch
 
 import pytest
-from labelling_project import PATIENCE_SECONDS, Project
 
 from assay.cli.main import main
+from labelling_project import PATIENCE_SECONDS, Project
 
 PLANTED: Final = "zqx-planted-7781"
 MARKUP: Final = "[bold red]r-07[/]"

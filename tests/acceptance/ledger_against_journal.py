@@ -17,10 +17,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from labelling_project import Project
-
 from assay.vendor.entries import Entry
 from assay.vendor.journal import read_journal
+from labelling_project import Project
 
 Kind: TypeAlias = Literal["kept", "untold", "unknown"]
 # So many differing keys of a kind are named in a failure.

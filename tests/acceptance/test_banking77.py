@@ -9,10 +9,10 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 from call_accounts import books
-from labelling_project import SHARED, Project, needs_real_inputs
 
 from assay.vendor.server import start_vendor
 from assay.vendor.settings import FaultShares, VendorConfig
+from labelling_project import SHARED, Project, needs_real_inputs
 
 QUESTIONS = SHARED / "tickets" / "banking77_train_sample.jsonl"
 RECORDS, INTENTS = 2000, 77

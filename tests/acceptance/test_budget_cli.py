@@ -13,10 +13,10 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from labelling_project import PATIENCE_SECONDS, TICKETS, Project
 
 from assay.adapters.postgres.audit_store import AuditStore
 from assay.cli.main import main
+from labelling_project import PATIENCE_SECONDS, TICKETS, Project
 
 
 class Office(Project):
@@ -156,7 +156,7 @@ def test_a_version_is_frozen_stopped_approved_and_shown(office: Office) -> None:
     office.done("pipeline", "stop", "first", "--reason", "odd labels", "--by", "bob")
     office.done("pipeline", "freeze", "first", "--reason", "drift")
     assert [row["stopped"] for row in office.read("pipeline", "list")] == ["stopped_by_person"]
-    assert "stopped: stopped_by_person" in office.done("pipeline", "list")
+    assert "stopped: stopped_by_person" in office.done("pipeline", "list", "--all")
     approved = office.read("pipeline", "approve", "first", "--reason", "checked", "--unfreeze")
     assert (approved["unfrozen"], approved["model"]) == (True, None)
     office.done("pipeline", "approve", "first", "--reason", "an alias", "--model", "practice-2")

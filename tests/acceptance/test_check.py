@@ -151,6 +151,20 @@ def test_raw_bytes_of_a_file_and_of_standard_input(contract: str, tmp_path: Path
     assert missing.stderr.decode().count("\n") == 1
 
 
+def test_a_refusal_is_an_exit_code_where_that_is_asked_for(contract: str, tmp_path: Path) -> None:
+    raw = tmp_path / "response.bin"
+    for content, code in ((GOOD, 0), (f"Sure! {GOOD}", 1)):
+        raw.write_text(content, encoding="utf-8")
+        done = check(contract, "--raw", str(raw), "--fail")
+        assert (done.returncode, len(printed(done)), done.stderr) == (code, 1, b"")
+    assert check(contract, "--fail", stdin=lines(GOOD, GOOD)).returncode == 0
+    mixed = check(contract, "--fail", stdin=lines(GOOD, "", GOOD))
+    assert (mixed.returncode, codes(mixed)) == (1, [None, "response_empty", None])
+    # A line that cannot be read is worse than a refusal: it was not judged.
+    assert check(contract, "--fail", stdin=lines("") + b"no string").returncode == 2
+    assert check(contract, stdin=lines(GOOD, "", GOOD)).returncode == 0
+
+
 def test_limit_and_truncation(contract: str) -> None:
     assert codes(check(contract, "--max-bytes", "10", stdin=lines(GOOD))) == ["response_too_large"]
     assert codes(check(contract, "--truncated", stdin=lines(GOOD))) == ["response_truncated"]

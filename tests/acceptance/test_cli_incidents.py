@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from labelled_tickets import PIPELINE, Reader, answer, labelled
+
 from labelling_project import Project, ended
 
 

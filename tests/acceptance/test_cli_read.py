@@ -12,9 +12,9 @@ from typing import Any, Final
 import psycopg
 import pytest
 from labelled_tickets import MARKUP, PIPELINE, PLANTED, TICKETS, Reader, labelled
-from labelling_project import Project
 
 from assay.adapters.vault import KEY_BYTES
+from labelling_project import Project
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from labelling_project import ASSAY
 
 # What bash calls when the tab key is pressed, without a terminal: the function of `complete -F`.

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 from call_accounts import Books, books
-from labelling_project import Project, ended
-from practice_runs import CONCURRENCY, practising, run_tickets, ticket_project
 
 from assay.demo.generator import generate
-from assay.pipeline.crash import CRASH_POINTS
+from assay.pipeline.crash import WORKER_POINTS
 from assay.vendor.journal import Stats
 from assay.vendor.server import RunningVendor
 from assay.vendor.settings import FaultShares
+from labelling_project import Project, ended
+from practice_runs import CONCURRENCY, practising, run_tickets, ticket_project
 
 RECORDS = 60
 BAD_LINES = ("no JSON at all", '{"id": "has-no-text"}', '{"id": "has-a-blank-text", "text": " "}')
@@ -82,7 +82,7 @@ def check_destinations(project: Project, ids: set[str], offsets: int) -> None:
     assert project.committed() == offsets
 
 
-@pytest.mark.parametrize("point", CRASH_POINTS)
+@pytest.mark.parametrize("point", WORKER_POINTS)
 async def test_killed_at_a_point_and_run_again(point: str, project: Project) -> None:
     ids, offsets = write_input(project)
     async with practising(project, faults=FAULTS, latency=LATENCIES.get(point, 0.05)) as vendor:

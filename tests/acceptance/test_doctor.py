@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+
 from labelling_project import ASSAY, TICKETS, Project
 from practice_runs import practising, ticket_project
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 from call_accounts import books
-from labelling_project import Project
 from newcomers import PEOPLE, Newcomer, command_line, family, newcomer
+
+from labelling_project import Project
 
 RECORDS, CONCURRENCY = 120, 8
 DEMO = ("make", "demo", f"ARGS=--records {RECORDS} --concurrency {CONCURRENCY} --latency 0.2")

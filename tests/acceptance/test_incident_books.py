@@ -11,12 +11,12 @@ from typing import Any
 
 import psycopg
 from incidents import PRICE_LIST, check_the_end, on_an_ordinary_day, run_to_the_end
-from labelling_project import Project
 from ledger_against_journal import LedgerCall, TwoBooks, two_books
-from practice_runs import run_tickets, ticket_project
 
 from assay.vendor.entries import Entry
 from assay.vendor.server import start_vendor
+from labelling_project import Project
+from practice_runs import run_tickets, ticket_project
 
 TICKETS_IN_FILE = 400
 

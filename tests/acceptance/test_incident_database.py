@@ -11,13 +11,13 @@ from typing import Final
 
 import pytest
 from incidents import check_the_end, command, on_an_ordinary_day, run_to_the_end
-from labelling_project import Project
-from practice_runs import run_tickets, ticket_project
 from test_run_incidents import kill_and_see_gone, own_server
 
 from assay.adapters.embedded import EmbeddedServer
 from assay.vendor.server import RunningVendor, start_vendor
 from assay.vendor.stats import Stats
+from labelling_project import Project
+from practice_runs import run_tickets, ticket_project
 
 CONCURRENCY: Final = 150
 RECORDS: Final = 1000

@@ -15,9 +15,10 @@ from typing import Final
 
 import pytest
 from incidents import check_the_end
+from resident_memory import Watched, watch
+
 from labelling_project import Project
 from practice_runs import run_tickets, ticket_project
-from resident_memory import Watched, watch
 
 IN_FLIGHT: Final = 4000
 # Each needs a socket here and one at the vendor.

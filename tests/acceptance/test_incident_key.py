@@ -11,11 +11,11 @@ import aiohttp
 import psycopg
 import pytest
 from incidents import ANSWERED, Command, check_the_end, command, on_an_ordinary_day, run_to_the_end
-from labelling_project import TICKETS, Project
-from practice_runs import run_tickets, ticket_project
 
 from assay.vendor.server import RunningVendor, start_vendor
 from assay.vendor.settings import FaultShares
+from labelling_project import TICKETS, Project
+from practice_runs import run_tickets, ticket_project
 
 CONCURRENCY: Final = 40
 RECORDS: Final = 800

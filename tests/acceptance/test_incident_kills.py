@@ -12,13 +12,13 @@ from typing import Final
 
 import pytest
 from incidents import check_the_end, command, on_an_ordinary_day, run_to_the_end
-from labelling_project import Project
-from practice_runs import run_tickets, ticket_project
 
 from assay.demo.generator import generate
-from assay.pipeline.crash import CRASH_POINTS
+from assay.pipeline.crash import WORKER_POINTS
 from assay.vendor.journal import Stats
 from assay.vendor.server import RunningVendor, start_vendor
+from labelling_project import Project
+from practice_runs import run_tickets, ticket_project
 
 CONCURRENCY: Final = 250
 RECORDS: Final = 3000
@@ -90,7 +90,7 @@ async def kill_at(point: str, project: Project, vendor: RunningVendor) -> None:
 
 
 def test_every_point_is_killed_at() -> None:
-    assert sorted(chain(*GROUPS)) == sorted(CRASH_POINTS)
+    assert sorted(chain(*GROUPS)) == sorted(WORKER_POINTS)
 
 
 @pytest.mark.parametrize("points", GROUPS, ids="+".join)

@@ -9,11 +9,11 @@ from typing import Final
 import psycopg
 import pytest
 from incidents import check_the_end, command, on_an_ordinary_day
-from labelling_project import TICKETS
-from practice_runs import run_tickets, ticket_project
 
 from assay.vendor.server import start_vendor
 from assay.vendor.settings import FaultShares
+from labelling_project import TICKETS
+from practice_runs import run_tickets, ticket_project
 
 # Seconds of the database's clock per second: 15 s are half an hour.
 SCALE: Final = 120

@@ -11,13 +11,13 @@ from typing import Final
 import pytest
 from _pytest.mark import ParameterSet
 from incidents import check_the_end, command, on_an_ordinary_day
-from labelling_project import Project
 from ledger_against_journal import TwoBooks
-from practice_runs import run_tickets, ticket_project
 
 from assay.vendor.server import start_vendor
 from assay.vendor.settings import FaultShares, VendorConfig
 from assay.vendor.stats import Stats
+from labelling_project import Project
+from practice_runs import run_tickets, ticket_project
 
 CONCURRENCY: Final = 40
 WORKERS: Final = 2

@@ -10,12 +10,12 @@ from urllib.parse import urlencode
 
 import pytest
 from incidents import Command, check_the_end, command, on_an_ordinary_day
-from labelling_project import Project
-from practice_runs import run_tickets, ticket_project
 from psycopg.conninfo import conninfo_to_dict
 
 from assay.vendor.journal import Stats
 from assay.vendor.server import RunningVendor, start_vendor
+from labelling_project import Project
+from practice_runs import run_tickets, ticket_project
 from tcp_proxy import TcpProxy, Trouble, proxied
 
 CONCURRENCY: Final = 50

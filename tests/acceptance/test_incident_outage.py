@@ -12,11 +12,11 @@ import psycopg
 import pytest
 from _pytest.mark import ParameterSet
 from incidents import check_the_end, command, on_an_ordinary_day
-from labelling_project import TICKETS, Project
-from practice_runs import run_tickets, ticket_project
 
 from assay.vendor.server import start_vendor
 from assay.vendor.settings import FaultShares
+from labelling_project import TICKETS, Project
+from practice_runs import run_tickets, ticket_project
 
 CONCURRENCY: Final = 40
 RECORDS: Final = 1200

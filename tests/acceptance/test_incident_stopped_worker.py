@@ -8,10 +8,10 @@ from typing import Final
 
 import pytest
 from incidents import Command, check_the_end, command, on_an_ordinary_day
-from labelling_project import Project
-from practice_runs import run_tickets, ticket_project
 
 from assay.vendor.server import RunningVendor, start_vendor
+from labelling_project import Project
+from practice_runs import run_tickets, ticket_project
 
 CONCURRENCY: Final = 100
 RECORDS: Final = 1000

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from labelling_project import ASSAY
 from newcomers import newcomer
+
+from labelling_project import ASSAY
 
 VENDOR = " vendor "
 FILES = {".gitignore", "README.md", "tickets.jsonl", "tickets.md", "tickets.py"}

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from labelling_project import Project, ended
-from practice_runs import practising, run_tickets, ticket_project
 
 from assay.adapters.postgres.audit_store import AuditStore
 from assay.adapters.postgres.key_rotation import VaultKeyStore
 from assay.adapters.vault import KEY_BYTES, Vault, kek_id_of, read_key_file
+from labelling_project import Project, ended
+from practice_runs import practising, run_tickets, ticket_project
 
 TOKEN = "Zq7RotatedTokenXw"
 PIPELINE = """

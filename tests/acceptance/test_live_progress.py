@@ -1,9 +1,10 @@
-"""Live progress of a run on a terminal: figures that grow and never exceed the whole, after a kill too."""
+"""Progress of a run: figures that grow, never exceed the whole and never count a parked record as done."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import os
 import pty
 import re
@@ -17,13 +18,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from assay.vendor.settings import FaultShares
 from labelling_project import ASSAY, PATIENCE_SECONDS, Project
 from practice_runs import practising, run_tickets, ticket_project
 
-from assay.vendor.settings import FaultShares
-
 COUNT: Final = 120
-_FIGURES: Final = re.compile(rb"(\d+)/(\d+) \xc2\xb7 \d+/s \xc2\xb7 in flight (\d+)")
+_FIGURES: Final = re.compile(rb"(\d+)/(\d+) done \xc2\xb7 \d+/\w+ \xc2\xb7 in flight (\d+)")
+_OUTCOMES: Final = re.compile(
+    rb"(\d+)/\d+ done .*?accepted (\d+) \xc2\xb7 review (\d+) \xc2\xb7 dead (\d+)", re.DOTALL
+)
 
 
 @dataclass(slots=True)
@@ -36,6 +39,12 @@ class Shown:
     def counts(self) -> list[tuple[int, int]]:
         """Done and total of every picture, in order."""
         return [(int(done), int(total)) for done, total, _ in _FIGURES.findall(self.written)]
+
+    def too_early(self) -> list[tuple[int, int]]:
+        """Pictures of a first run that show more records as done than were settled."""
+        found = [tuple(map(int, picture)) for picture in _OUTCOMES.findall(self.written)]
+        assert found
+        return [(done, sum(settled)) for done, *settled in found if done > sum(settled)]
 
 
 @contextmanager
@@ -99,6 +108,8 @@ async def test_figures_grow_and_stay_below_the_total(tmp_path: Path, db_url: str
             await asyncio.to_thread(shown.process.wait, 60)
         assert shown.process.returncode == -signal.SIGKILL
         assert growing(shown.counts(), 0) == []
+        assert shown.too_early() == []
+        assert re.search(rb"parked [1-9]", shown.written)
 
         committed = project.committed()
         assert 0 < committed < COUNT
@@ -109,6 +120,22 @@ async def test_figures_grow_and_stay_below_the_total(tmp_path: Path, db_url: str
         assert growing(again.counts(), 0) == []
         assert again.counts()[-1] == (COUNT, COUNT)
     assert sum(project.states().values()) == COUNT
+
+
+async def test_where_log_lines_are_json_progress_is_one_of_them(tmp_path: Path, db_url: str) -> None:
+    project = ticket_project(tmp_path, db_url, 40)
+    faults = FaultShares(rate_limited=0.3)
+    async with practising(project, faults=faults, latency=0.8) as vendor:
+        done = await asyncio.to_thread(project.finished, *run_tickets(vendor.base_url), ASSAY_LOG="json")
+    assert done.returncode == 0
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert {"notice", "run_started", "run_ended"} <= {line["event"] for line in lines}
+    figures = [line for line in lines if line["event"] == "run_progress"]
+    assert figures
+    for line in figures:
+        assert line["done"] == line["accepted"] + line["review"] + line["dead"] <= line["total"] == 40
+    assert any(line["parked"] for line in figures)
+    assert next(line for line in lines if line["event"] == "run_ended")["settled"] == 40
 
 
 def test_wrong_figures_would_be_seen() -> None:

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from labelling_project import Project
 
 from assay.telemetry import EVENTS, FIELDS
+from labelling_project import Project
 
 TOKEN = "Zq7LoggedTokenXw"
 # A contract whose rule is defective for some records, and quotes the record's value when it fails.
@@ -66,6 +66,19 @@ def test_json_lines_hold_declared_fields_and_no_user_data(project: Project) -> N
         assert line.keys() <= HEAD | FIELDS.keys()
         assert line["event"] in EVENTS
         assert "dropped" not in line
+
+
+def test_json_that_is_asked_for_is_all_there_is(project: Project) -> None:
+    """Sentences for people are lines of the log then, those of refusals and of wrong options too."""
+    first = project.finished("run", "logged.py", "--input", "in.jsonl", ASSAY_LOG="json")
+    assert first.returncode == 0
+    lines = [json.loads(line) for line in first.stderr.splitlines()]
+    assert any(line["event"] == "notice" and "Registered" in line["sentence"] for line in lines)
+    for arguments in (("run", "nowhere.py", "--input", "in.jsonl"), ("run", "--imput"), ("explain", "r-99")):
+        refused = project.finished(*arguments, ASSAY_LOG="json")
+        (line,) = [json.loads(line) for line in refused.stderr.splitlines()]
+        assert (refused.returncode, line["event"], line["exit_code"]) == (2, "refusal", 2)
+        assert line["sentence"].endswith(".")
 
 
 def test_people_get_words(project: Project) -> None:

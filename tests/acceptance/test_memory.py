@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from labelling_project import Project
 from resident_memory import Watched, watch
+
+from labelling_project import Project
 
 LABELS = ("billing", "technical", "other")
 # MiB. Allocators are noisy; to keep half of the rows below, with all that is made for them, takes more.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from labelling_project import SHARED, Project, needs_real_inputs
 
 MODELS = (

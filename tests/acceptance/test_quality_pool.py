@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+
 from labelling_project import Project
 
 ROWS: Final = 400

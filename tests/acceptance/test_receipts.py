@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from call_accounts import books
-from labelling_project import SHARED, Project, needs_real_inputs
 
 from assay.vendor.server import start_vendor
 from assay.vendor.settings import VendorConfig
+from labelling_project import SHARED, Project, needs_real_inputs
 
 RECEIPTS = SHARED / "receipts" / "sroie_150.jsonl"
 RECORDS = 150

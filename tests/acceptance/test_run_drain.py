@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from call_accounts import books
+
 from labelling_project import PATIENCE_SECONDS, Project, ended
 from practice_runs import CONCURRENCY, practising, run_tickets, ticket_project
 

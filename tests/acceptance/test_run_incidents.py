@@ -13,13 +13,13 @@ from pathlib import Path
 import psycopg
 import pytest
 from call_accounts import books
-from labelling_project import Project, ended
-from practice_runs import practising, run_tickets, ticket_project
 
 from assay.adapters.embedded import EmbeddedServer
 from assay.demo.generator import generate
 from assay.vendor.server import RunningVendor, start_vendor
 from assay.vendor.settings import FaultShares, VendorConfig
+from labelling_project import Project, ended
+from practice_runs import practising, run_tickets, ticket_project
 
 ANSWERED = {"auto_candidate", "review_pending"}
 

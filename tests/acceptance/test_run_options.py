@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 from call_accounts import books
+
 from labelling_project import Project
 from practice_runs import practising, run_tickets, ticket_project
 

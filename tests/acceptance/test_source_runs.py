@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from labelling_project import PATIENCE_SECONDS, Project, ended
 
 pa = import_module("pyarrow")

@@ -8,12 +8,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
-from labelling_project import TICKETS, Project
-from practice_runs import run_tickets
-
 from assay.vendor.price import Price
 from assay.vendor.server import start_vendor
 from assay.vendor.settings import VendorConfig
+from labelling_project import TICKETS, Project
+from practice_runs import run_tickets
 
 RECORDS: Final = 40
 BYTES: Final = 400_000

@@ -7,11 +7,11 @@ import signal
 from pathlib import Path
 
 from call_accounts import books
-from labelling_project import TICKETS, Project, ended
-from practice_runs import CONCURRENCY, practising, run_tickets, ticket_project
 
 from assay.demo.generator import generate
 from assay.vendor.server import RunningVendor
+from labelling_project import TICKETS, Project, ended
+from practice_runs import CONCURRENCY, practising, run_tickets, ticket_project
 
 TICKETS_IN_FILE = 100
 

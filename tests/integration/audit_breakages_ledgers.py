@@ -19,6 +19,7 @@ from audit_breakages import (
     update_task,
 )
 from audit_breakages_budgets import BUDGETS
+from audit_breakages_isolated import ISOLATED
 
 _ALSO_CONSTRAINTS: Final = frozenset({CONSTRAINTS})
 _CALL: Final = (
@@ -74,6 +75,14 @@ CALLS: Final = (
     Breakage("correction_follows_a_failure", update_task("dead", "first_pass_code = NULL")),
 )
 _EVENT: Final = "UPDATE assay.outbox_events SET {} WHERE {}"
+# An event leaves the outbox for a receipt of this sink.
+_DELIVER: Final = (
+    "SELECT assay.make_receipt_partitions(0); "
+    "WITH gone AS (DELETE FROM assay.outbox_events WHERE {} RETURNING *) "
+    "INSERT INTO assay.outbox_receipts (outbox_id, event_id, aggregate_kind, aggregate_id, kind, revision, "
+    "task_id, created_at, published_at, sink) SELECT outbox_id, event_id, aggregate_kind, aggregate_id, "
+    "kind, revision, task_id, created_at, assay.assay_now(), '{}' FROM gone"
+)
 OUTBOX: Final = (
     Breakage(
         "every_revision_has_its_event",
@@ -90,6 +99,26 @@ OUTBOX: Final = (
         "created_at) SELECT event_id, aggregate_kind, aggregate_id, kind, revision, payload, now() "
         "FROM assay.outbox_events WHERE kind = 'isolated'",
     ),
+    Breakage(
+        "event_is_told_once",
+        "CREATE TEMP TABLE twice AS SELECT * FROM assay.outbox_events WHERE kind = 'isolated'; "
+        + _DELIVER.format("kind = 'isolated'", "kafka:t")
+        + "; INSERT INTO assay.outbox_events (event_id, aggregate_kind, aggregate_id, kind, revision, "
+        "payload, created_at) SELECT event_id, aggregate_kind, aggregate_id, kind, revision, payload, "
+        "created_at FROM twice",
+    ),
+    Breakage(
+        "no_event_overtakes",
+        _DELIVER.format("aggregate_id = 'tickets/accepted' AND revision = 2", "kafka:t"),
+    ),
+    Breakage("receipt_follows_its_event", _DELIVER.format("kind = 'isolated'", "")),
+    Breakage(
+        "refusal_is_of_a_waiting_event",
+        "INSERT INTO assay.outbox_failures SELECT aggregate_kind, aggregate_id, gen_random_uuid(), bucket, "
+        "outbox_id, kind, revision, 'message_too_large', 1, now(), now(), now() "
+        "FROM assay.outbox_events WHERE kind = 'isolated'",
+    ),
+    Breakage("every_bucket_is_there", "DELETE FROM assay.outbox_buckets WHERE bucket = 63"),
     Breakage("event_id_is_derived", _EVENT.format("event_id = gen_random_uuid()", "kind = 'isolated'")),
     Breakage(
         "event_tells_of_what_exists",
@@ -227,5 +256,5 @@ GUARDS: Final = (
 
 BREAKAGES: Final = (
     *TASKS, *HISTORY, *OUTPUTS, *DRAWS, *PEOPLE, *RESULTS,
-    *CALLS, *OUTBOX, *SOURCES, *VAULT, *VERSIONS, *GUARDS, *BUDGETS,
+    *CALLS, *OUTBOX, *SOURCES, *VAULT, *VERSIONS, *GUARDS, *BUDGETS, *ISOLATED,
 )  # fmt: skip

@@ -13,6 +13,8 @@ import psycopg
 
 from assay.adapters.postgres.claim_store import ClaimStore
 from assay.adapters.postgres.finish_store import FinishStore
+from assay.adapters.postgres.isolated_fixes import Fix, IsolatedFixes
+from assay.adapters.postgres.isolated_store import IsolatedStore
 from assay.adapters.postgres.owner_lease import OwnerLease
 from assay.adapters.postgres.session import Pool, make_pool
 from assay.adapters.postgres.source_store import SourceStore
@@ -150,6 +152,7 @@ async def build(url: str) -> None:
         other = await _line(pool, vault, "other", register(url, "other", "m1"), "others.jsonl")
         await other.accept(other.record("accepted"))
         await _frozen(url, pool, vault)
+        await _mended(url, pool, vault)
         await _by_hand(url, pool, vault, main)
     finally:
         await pool.close()
@@ -259,6 +262,32 @@ async def _frozen(url: str, pool: Pool, vault: Vault) -> None:
     await line.finish(line.accepted(before))
     VersionStore(url).freeze(line.version_id, reason="schema failures", actor="ann")
     await line.finish(line.accepted(after))
+
+
+async def _mended(url: str, pool: Pool, vault: Vault) -> None:
+    """Isolated pieces that were fixed (one of them labelled since) and closed; a record of low priority."""
+    line = await _line(pool, vault, "mended", register(url, "mended", "m1"), "mended.jsonl")
+    mended = [line.record(f"mended {number}") for number in range(2)]
+    closed = line.record("closed piece")
+    await line.sources.isolate(
+        line.source_id,
+        [Isolation(r.position, b"{", "input_schema_invalid", "not_json") for r in (*mended, closed)],
+    )
+    with psycopg.connect(url) as connection:
+        ids = [row[0] for row in connection.execute(
+            "SELECT isolated_id FROM assay.isolated_records WHERE source_id = %s ORDER BY source_offset",
+            (line.source_id,),
+        )]  # fmt: skip
+    fixes = IsolatedFixes(pool, vault, version_id=line.version_id, author="ann")
+    fix = Fix("corrected_bytes", "a brace was missing", "ann")
+    items = [(isolated_id, line.source_id, record) for isolated_id, record in zip(ids, mended, strict=False)]
+    await fixes.fix(items, fix, lambda record: Offer(record, 0.0, False))
+    (first, _) = await line.claims().claim_waiting(2)
+    await line.finish(line.accepted(first))
+    IsolatedStore(url).close(ids[2], actor="ann", reason="a test message")
+    low = Offer(line.record("low", priority="low"), 0.0, False)
+    await line.claims().claim(line.source_id, [low], park_as="low_priority_paused")
+    await line.sources.commit(line.source_id, line.offset)
 
 
 _MOVE: Final = """

@@ -42,9 +42,9 @@ class ReadOnceClaims(ClaimStore):
         self._reads = 0
         return await super()._claim(*arguments)
 
-    async def _read(self, *arguments: Any) -> tuple[list[NotWon | None], list[int]]:
+    async def _read(self, *arguments: Any, again: bool) -> tuple[list[NotWon | None], list[int]]:
         self._reads += 1
-        found, to_end = await super()._read(*arguments)
+        found, to_end = await super()._read(*arguments, again=again)
         return (found if self._reads == 1 else [None] * len(found)), to_end
 
 

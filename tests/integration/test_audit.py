@@ -167,8 +167,8 @@ def test_old_leases_and_overdue_work_are_notes(healthy: str) -> None:
     report = _audit(healthy)
     assert report.clean
     assert {(note.invariant, note.count) for note in report.notes} == {
-        ("abandoned_tasks", 2),
-        ("overdue_parked_tasks", 2),
+        ("abandoned_tasks", 3),
+        ("overdue_parked_tasks", 3),
     }
 
 

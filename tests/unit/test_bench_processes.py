@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from bench.processes import TICK, Meter, parse_stat, tree_cpu
+from bench.processes import TICK, Meter, parse_stat, peak_rss_bytes, tree, tree_cpu
 
 needs_proc = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="there is no /proc here")
 
@@ -37,3 +37,22 @@ def test_what_the_bench_uses_itself_is_not_foreign() -> None:
 
     assert 0.0 <= usage.foreign <= 1.0
     assert usage.wall > 0
+
+
+@needs_proc
+def test_a_tree_holds_the_living_children() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        assert {os.getpid(), child.pid} <= set(tree(os.getpid()))
+
+
+@needs_proc
+def test_the_size_of_whoever_started_a_process_is_not_its_own() -> None:
+    big = bytearray(200 << 20)
+    big[::4096] = b"x" * (len(big) // 4096)
+
+    told = subprocess.run(
+        [sys.executable, "-c", "from bench.processes import peak_rss_bytes; print(peak_rss_bytes())"],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+
+    assert peak_rss_bytes() > len(big) > int(told.stdout) > 0

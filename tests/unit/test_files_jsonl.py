@@ -106,7 +106,7 @@ async def test_fields_and_attributes_are_taken_by_their_own_names(tmp_path: Path
         "größer 😀",
         "in.jsonl",
         SourcePosition(0, 0, 1),
-        Attributes(customer="acme"),
+        Attributes(customer="acme", source="elsewhere"),
     )
 
 

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.adapters.files.read_ahead import MAX_ITEMS
 from assay.adapters.files.source import open_source
 from assay.domain.failures import ConfigurationError
 from assay.domain.identity import InputRecord, SourceItem
 from assay.domain.record_mapping import parse_mapping
+from assay.pipeline.fetching import MAX_ITEMS
 from assay.ports import SourcePort
 
 
@@ -204,7 +204,7 @@ def test_mapping_options() -> None:
     }
     for options, said in (
         (["text"], "FIELD=COLUMN"),
-        (["source=x"], "no field source"),
+        (["mood=x"], "no field mood"),
         (["text=a", "text=b"], "twice"),
         (["text="], "cannot be left out"),
     ):

@@ -169,7 +169,9 @@ async def test_a_mended_file_goes_on_with_the_same_ids(tmp_path: Path) -> None:
     assert all_of_them[: len(some)] == some
 
 
-@pytest.mark.parametrize("content", [b"\x1f\x8b", gzip.compress(LINES)[:9], zstd(LINES)[:5]])
+@pytest.mark.parametrize(
+    "content", [b"\x1f\x8b", gzip.compress(LINES)[:9], zstd(LINES)[:5]], ids=["two bytes", "gz", "zst"]
+)
 async def test_what_holds_nothing_is_refused_at_once(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "in.jsonl"
     file.write_bytes(content)

@@ -47,6 +47,20 @@ def task(*, taken_over: bool = False) -> ClaimedTask:
     )  # fmt: skip
 
 
+def test_a_cap_below_the_worst_case_of_one_record_says_what_is_enough() -> None:
+    too_little = run_cap_reached(Decimal("0.001"), Decimal(0), TASK)
+    assert too_little is not None
+    assert "too little for any record" in too_little.sentence
+    assert f"give {TASK:f} or more" in too_little.sentence
+    assert run_cap_reached(TASK, Decimal(0), TASK) is None
+    used_up = run_cap_reached(TASK, RESERVE, TASK)
+    assert used_up is not None
+    assert "is used up" in used_up.sentence
+    day = cap_reached(Standing(Caps(Decimal("0.02"), None, "USD")), CLAIM)
+    assert day is not None
+    assert f"set {CLAIM:f} or more" in day.sentence
+
+
 class Ledger:
     """A pipeline's caps with one worker and nobody else, without a database."""
 

@@ -23,10 +23,11 @@ def audit(
     from assay.adapters.postgres.audit_store import AuditStore
     from assay.app import database, open_vault
     from assay.cli.errors import BROKEN
+    from assay.cli.said import say
     from assay.config import load_settings
 
     settings = load_settings()
-    with database(settings, lambda told: typer.echo(told, err=True)) as url:
+    with database(settings, say) as url:
         report = AuditStore(url, open_vault(settings) if deep else None).audit()
     if as_json:
         _print_json(report)

@@ -12,8 +12,10 @@ from assay.adapters.postgres.budget_store import BudgetStore, CapKind, PipelineB
 from assay.adapters.postgres.version_store import FoundVersion, VersionStore
 from assay.cli.chosen import SHORT
 from assay.cli.json_text import to_json
-from assay.cli.opened import existing_database, tell
+from assay.cli.opened import existing_database
 from assay.cli.person import acting
+from assay.cli.said import say
+from assay.cli.status_now import money
 from assay.cli.tables import NONE, console, put, shown, table
 from assay.config import load_settings
 from assay.domain.failures import ConfigurationError
@@ -41,9 +43,9 @@ def change_caps(
         latest = _latest(url, name) if name in known else None
     if name not in known:
         others = f" Registered are {', '.join(shown(each) for each in known)}." if known else ""
-        tell(f"No version of {shown(name)} is registered yet; the cap waits for it.{others}")
+        say(f"No version of {shown(name)} is registered yet; the cap waits for it.{others}")
     elif latest is not None and not found[-1].versions[-1]["call_reserve"] and _calls_a_vendor(latest):
-        tell(
+        say(
             f"No price is on record for the latest version of {shown(name)}: where neither its file (price="
             "Price(...)) nor the price list has one, runs under this cap are refused."
         )
@@ -70,7 +72,7 @@ def remove_caps(name: str, *, day: bool, total: bool, by: str | None, as_json: b
         store = BudgetStore(url)
         for kind in _KINDS:
             if kind in wanted and not store.clear(name, kind, actor):
-                tell(f"{shown(name)} had no cap per {kind}." if kind == "day" else
+                say(f"{shown(name)} had no cap per {kind}." if kind == "day" else
                      f"{shown(name)} had no cap in total.")  # fmt: skip
         found = store.read(name)
     show(found, as_json=as_json)
@@ -88,14 +90,14 @@ def show(found: Sequence[PipelineBudget], *, as_json: bool) -> None:
     headings = ["pipeline", "cap per day", "today", "left today", "cap in all", "in all", "left in all",
                 "held by workers", "currency"]  # fmt: skip
     rows = [
-        [b.pipeline["name"], _cap(b, "day"), b.counted_today, _left(b, "day"), _cap(b, "total"), b.counted,
-         _left(b, "total"), b.pipeline["reserved"], b.pipeline["currency"]]
+        [b.pipeline["name"], _cap(b, "day"), money(b.counted_today), _left(b, "day"), _cap(b, "total"),
+         money(b.counted), _left(b, "total"), money(b.pipeline["reserved"]), b.pipeline["currency"]]
         for b in found
     ]  # fmt: skip
     put(screen, table("Budgets", headings, rows, right=headings[1:8]))
     headings = ["version", "today", "in all", "calls", "of unknown cost", "each counted at"]
     rows = [
-        [_version(version), version["spent_today"], version["spent"], version["calls"],
+        [_version(version), money(version["spent_today"]), money(version["spent"]), version["calls"],
          version["calls_unknown"], version["call_reserve"] if version["calls_unknown"] else None]
         for budget in found for version in budget.versions
     ]  # fmt: skip
@@ -111,7 +113,7 @@ def _left(budget: PipelineBudget, kind: CapKind) -> str:
     left = budget.left(kind)
     if left is None:
         return NONE
-    return f"over by {-left:f}" if left < 0 else shown(left)
+    return f"over by {shown(money(-left))}" if left < 0 else shown(money(left))
 
 
 def _version(version: Mapping[str, object]) -> str:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from assay.cli.errors import BAD_INPUT
+from assay.cli.errors import BAD_INPUT, BROKEN
+from assay.cli.said import complain
 
 if TYPE_CHECKING:
     from assay.domain.boundary import Accepted
@@ -38,12 +39,16 @@ def check(
     truncated: Annotated[
         bool, typer.Option("--truncated", help="Treat every response as cut by the token limit.")
     ] = False,
+    fail: Annotated[
+        bool, typer.Option("--fail", help="End with 1 if a response is refused; else 0 says: all were read.")
+    ] = False,
 ) -> None:
     """Judge responses against a contract: no database, no network.
 
     Reads one JSON string per line from standard input and prints one JSON object per response, in order:
-    verdict, code, kind, retryable, errors. Exit codes: 0 all were read; 2 a line was not one JSON string (it
-    is named on standard error, the others are judged all the same), or FILE.py cannot be used.
+    verdict, code, kind, retryable, errors. Exit codes: 0 all were read, accepted or refused; 1 with --fail:
+    at least one was refused; 2 a line was not one JSON string (it is named on standard error, the others are
+    judged all the same), or FILE.py cannot be used.
     """
     from assay.adapters.pipeline_file import load_contract
     from assay.domain.boundary import judge
@@ -54,9 +59,13 @@ def check(
         return judge(contract, response, truncated=truncated, max_response_bytes=max_bytes)
 
     if raw is not None:
-        _print(judged(_bytes_of(raw)))
-    elif _judge_lines(judged, sys.stdin.buffer):
+        unreadable, refused = 0, int(_print(judged(_bytes_of(raw))))
+    else:
+        unreadable, refused = _judge_lines(judged, sys.stdin.buffer)
+    if unreadable:
         raise typer.Exit(BAD_INPUT)
+    if fail and refused:
+        raise typer.Exit(BROKEN)
 
 
 def verdict_object(verdict: Accepted | Rejected) -> dict[str, Any]:
@@ -106,19 +115,23 @@ def _json_string(line: bytes) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _judge_lines(judged: Judge, lines: BinaryIO) -> int:
-    """Judges every line. Returns how many were not one JSON string."""
-    unreadable = 0
+def _judge_lines(judged: Judge, lines: BinaryIO) -> tuple[int, int]:
+    """Judges every line. Returns how many were not one JSON string, and how many responses were refused."""
+    unreadable = refused = 0
     for number, response in _responses(lines):
         if response is None:
             unreadable += 1
             told = f"Line {number} is not one JSON string; write each response as a JSON string on one line."
-            print(told, file=sys.stderr)
+            complain(told, head="")
         else:
-            _print(judged(response))
-    return unreadable
+            refused += _print(judged(response))
+    return unreadable, refused
 
 
-def _print(verdict: Accepted | Rejected) -> None:
+def _print(verdict: Accepted | Rejected) -> bool:
+    """Prints a verdict. Returns whether the response was refused."""
+    from assay.domain.rejection import Rejected
+
     sys.stdout.write(json.dumps(verdict_object(verdict)) + "\n")
     sys.stdout.flush()
+    return isinstance(verdict, Rejected)

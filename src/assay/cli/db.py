@@ -45,13 +45,13 @@ def db_url(
     """Print the database's URL, for psql and other tools. Starts the embedded server if need be."""
     from assay.adapters.embedded.server import EmbeddedServer
     from assay.cli.database_url import masked
-    from assay.cli.opened import tell
+    from assay.cli.said import say
     from assay.config import load_settings
 
     settings = load_settings()
     url = settings.database_url
     if url is None:
-        with EmbeddedServer(settings.project, progress=tell).acquire() as lease:
+        with EmbeddedServer(settings.project, progress=say).acquire() as lease:
             url = lease.url
     typer.echo(url if reveal else masked(url))
 

@@ -9,10 +9,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-import typer
-
 from assay.cli.demo_server import own_server
 from assay.cli.run_command import RunOptions, execute
+from assay.cli.said import say
 from assay.config import STATE_DIR, load_settings
 from assay.demo.generator import write_jsonl
 
@@ -51,7 +50,7 @@ def execute_demo(options: DemoOptions) -> int:
         show_next_steps(str(shortest(pipeline)), tickets)
         say("Then label something of your own: `init FOLDER` writes a project, `doctor` tells what it lacks:")
         for words in ("init my-labels", "doctor my-labels/tickets.py"):
-            typer.echo(f"  {typed_command()} {words}", err=True)
+            say(f"{typed_command()} {words}", head="  ")
     return code
 
 
@@ -107,7 +106,7 @@ def show_next_steps(pipeline: str, tickets: Path) -> None:
         f"eval {pipeline} --gold {shortest(tickets)}#category --map record_id=",
         "audit",
     ):
-        typer.echo(f"  {typed_command()} {words}", err=True)
+        say(f"{typed_command()} {words}", head="  ")
 
 
 def typed_command() -> str:
@@ -119,8 +118,3 @@ def shortest(path: Path) -> Path:
     """The path as a person in the working folder types it."""
     working = Path.cwd().resolve()
     return path.relative_to(working) if path.is_relative_to(working) else path
-
-
-def say(told: str) -> None:
-    """Say something to the person, beside the output."""
-    typer.echo(f"assay: {told}", err=True)

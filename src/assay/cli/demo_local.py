@@ -19,13 +19,13 @@ from assay.cli.demo_command import (
     judge_labels,
     own_copy,
     own_tickets,
-    say,
     shortest,
     show_next_steps,
 )
 from assay.cli.demo_server import own_server
 from assay.cli.opened import existing_database
 from assay.cli.run_command import execute
+from assay.cli.said import say
 from assay.cli.tables import console
 from assay.config import load_settings
 from assay.domain.failures import ConfigurationError

@@ -30,6 +30,8 @@ _PLACE: Final = (
     "input_sha256",
     "first_seen_at",
     "document_ref",
+    "source_name",
+    "source_timestamp",
 )
 # Columns of the table of calls, with the headings that people see: it has to fit.
 _CALLS: Final = {
@@ -43,7 +45,17 @@ _MOVES: Final = {
     "attempt_id": "attempt",
 }  # fmt: skip
 _EVENTS: Final = {
-    name: name for name in ("created_at", "kind", "revision", "aggregate_id", "event_id", "published_at")
+    name: name
+    for name in (
+        "created_at",
+        "kind",
+        "revision",
+        "aggregate_id",
+        "event_id",
+        "place",
+        "published_at",
+        "sink",
+    )
 }
 _REVIEWS: Final = {name: name for name in ("created_at", "reason", "state", "blind")}
 _FIGURES: Final = ("in", "cached", "out", "reasoning", "cost", "ms", "pass", "HTTP", "revision")
@@ -122,6 +134,10 @@ def _show_input(screen: Console, row: Row) -> None:
         f"  input version {row['input_version']} from {shown(row['source'])} (offset {row['offset']}{line}), "
         f"first seen {shown(row['first_seen_at'])}, SHA-256 {str(row['input_sha256'])[:16]}…"
     )
+    if row["source_name"] is not None:
+        screen.print(f"    its record names the source {shown(row['source_name'])}")
+    if row["source_timestamp"] is not None:
+        screen.print(f"    its message is of {shown(row['source_timestamp'])}")
     if row["document_ref"] is not None:
         screen.print(f"    its text was read from {shown(row['document_ref'])}")
     carried = {name: value for name, value in row.items() if name not in _PLACE and value is not None}
@@ -138,6 +154,13 @@ def _show_isolated(screen: Console, row: Row) -> None:
         f"  {shown(row['source'])} offset {row['offset']}{line}, {shown(row['created_at'])}; bytes in the "
         f"vault; replayed {row['replay_count']} times, policy {shown(row['replay_policy'])}"
     )
+    if row["ended_at"] is not None:
+        ended = "closed" if row["fix"] is None else f"fixed ({row['fix']})"
+        screen.print(
+            f"  {ended} {shown(row['ended_at'])} by {shown(row['ended_by'])}: {shown(row['ended_because'])}"
+        )
+    else:
+        screen.print(f"  `assay isolated show {row['isolated_id']}` has more")
 
 
 def _show_annotation(screen: Console, history: AnnotationHistory, result: Row | None) -> None:

@@ -27,7 +27,8 @@ from assay.adapters.vault import (
     write_key_file,
 )
 from assay.cli.key_page import given_keys
-from assay.cli.opened import existing_database, tell
+from assay.cli.opened import existing_database
+from assay.cli.said import say
 from assay.config import Settings, load_settings
 from assay.domain.failures import AssayError, ConfigurationError
 from assay.telemetry import tell as log
@@ -120,7 +121,7 @@ def _look(settings: Settings, url: str, quiet: bool) -> _Change:
             raise WrongVaultKey(needed, ", ".join(vault.kek_ids))
     vault.use(current)
     file = key_file(settings.environment, settings.vault_key_file)
-    return _Change(store, vault, file, current, wrapped, store.states(), _silent if quiet else tell)
+    return _Change(store, vault, file, current, wrapped, store.states(), _silent if quiet else say)
 
 
 def _new_key(settings: Settings, change: _Change) -> str:
@@ -153,13 +154,13 @@ def _rewrap(change: _Change) -> bool:
         rewrapped += done.rewrapped
         change.wrapped = change.store.wrapped()
         if done.unreadable:
-            tell(
+            say(
                 f"{done.unreadable} keys do not open under the key they name and were left; "
                 "run `assay audit --deep`. The old key is kept."
             )
             return False
     if change.left:
-        tell(
+        say(
             f"{change.left} keys were wrapped under an old key meanwhile, by workers that lack the new one; "
             "give it to them, then run `assay key rotate` again."
         )

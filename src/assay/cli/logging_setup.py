@@ -30,14 +30,23 @@ def set_up_logging(environment: Mapping[str, str] | None = None) -> None:
     Raises `ConfigurationError` for an unknown form or level.
     """
     env = os.environ if environment is None else environment
-    json_lines = (
-        _choice(env, "ASSAY_LOG", FORMS, default="human" if sys.stderr.isatty() else "json") == "json"
-    )
-    level = _choice(env, "ASSAY_LOG_LEVEL", LEVELS, default="info" if json_lines else "warning")
+    form = _choice(env, "ASSAY_LOG", FORMS, default="human" if sys.stderr.isatty() else "json")
+    as_json = form == "json"
+    level = _choice(env, "ASSAY_LOG_LEVEL", LEVELS, default="info" if as_json else "warning")
     root = logging.getLogger()
-    root.handlers[:] = [_StderrHandler(json_lines)]
+    root.handlers[:] = [_StderrHandler(as_json)]
     root.setLevel(logging.WARNING)  # libraries are heard when something is wrong
     logging.getLogger(LOGGER).setLevel(level.upper())
+
+
+def json_lines() -> bool:
+    """Whether log lines are JSON."""
+    return any(isinstance(each, _StderrHandler) and each.json_lines for each in logging.getLogger().handlers)
+
+
+def only_json() -> bool:
+    """Whether somebody asked for JSON: then nothing but JSON is written to standard error."""
+    return os.environ.get("ASSAY_LOG", "").strip().lower() == "json" and json_lines()
 
 
 def _choice(env: Mapping[str, str], name: str, known: tuple[str, ...], *, default: str) -> str:
@@ -52,14 +61,14 @@ class _StderrHandler(logging.StreamHandler[TextIO]):
 
     def __init__(self, json_lines: bool) -> None:
         super().__init__(sys.stderr)
-        self._json_lines = json_lines
+        self.json_lines = json_lines
 
     def emit(self, record: logging.LogRecord) -> None:
         self.stream = sys.stderr
         if (
             self.formatter is None
         ):  # made for the first line: most commands say nothing, and structlog is slow
-            self.formatter = _formatter(self._json_lines)
+            self.formatter = _formatter(self.json_lines)
         super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:

@@ -10,9 +10,11 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from assay.cli.errors import BROKEN, INTERRUPTED, READER_GONE, sentence
+from assay.cli.errors import BAD_INPUT, BROKEN, INTERRUPTED, OK, READER_GONE, sentence
 from assay.cli.logging_setup import set_up_logging
 from assay.cli.registry import register
+from assay.cli.said import complain
+from assay.cli.usage import UsageError, usage_sentence
 from assay.domain.failures import AssayError
 from assay.telemetry import place_of, tell
 
@@ -68,13 +70,18 @@ def main() -> None:
     _open_closed_streams()
     try:
         set_up_logging()
-        app()
+        # Not standalone: errors come here, instead of being drawn in a box.
+        code = app(standalone_mode=False)
+    except UsageError as error:
+        _leave(usage_sentence(error, sys.argv[1:], app), BAD_INPUT)
     except AssayError as error:
         _leave(str(error), error.exit_code)
     except Exception as error:
         if os.environ.get("ASSAY_TRACEBACK") == "1":
             raise
         _leave(sentence(error) or _defect(error), BROKEN)
+    else:
+        sys.exit(code if isinstance(code, int) else OK)
 
 
 def _defect(error: Exception) -> str:
@@ -94,5 +101,6 @@ def _open_closed_streams() -> None:
 
 
 def _leave(told: str, code: int) -> None:
-    typer.echo(f"assay: {told}", err=True)
+    if told:
+        complain(told, code)
     sys.exit(code)

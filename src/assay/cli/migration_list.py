@@ -13,7 +13,8 @@ from assay.adapters.postgres.migrate import Migration, migrate, migrations, pend
 from assay.adapters.postgres.reading import Row
 from assay.adapters.postgres.status_store import StatusStore
 from assay.cli.json_text import to_json
-from assay.cli.opened import is_new, tell
+from assay.cli.opened import is_new
+from assay.cli.said import say
 from assay.cli.tables import console, table
 from assay.config import Settings
 
@@ -47,7 +48,7 @@ def _unmigrated(settings: Settings) -> Iterator[str]:
     if settings.database_url is not None:
         yield settings.database_url
         return
-    with EmbeddedServer(settings.project, progress=tell).acquire() as lease:
+    with EmbeddedServer(settings.project, progress=say).acquire() as lease:
         yield lease.url
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import typer
-
 from assay.adapters.embedded.server import EmbeddedServer
 from assay.app import database
+from assay.cli.said import say
 from assay.config import Settings
 from assay.domain.failures import ConfigurationError
 
@@ -28,10 +27,5 @@ def existing_database(settings: Settings) -> Iterator[str]:
     """The URL of the migrated database. Raises `ConfigurationError` where there is none yet."""
     if is_new(settings):
         raise ConfigurationError(NOTHING_YET)
-    with database(settings, tell) as url:
+    with database(settings, say) as url:
         yield url
-
-
-def tell(told: str) -> None:
-    """Say something to the person, beside the output."""
-    typer.echo(f"assay: {told}", err=True)

@@ -12,6 +12,7 @@ pipeline_app = typer.Typer(
 _REFERENCE = typer.Argument(
     metavar="REFERENCE", help="A label, the first 6 or more digits of a digest, or FILE.py."
 )
+_NAME = typer.Argument(metavar="NAME", help="The pipeline.")
 _LINE = typer.Option("--name", metavar="NAME", help="The pipeline that labels belong to.")
 _REASON = typer.Option("--reason", metavar="TEXT", help="Why; it is kept with the act.")
 _BY = typer.Option("--by", metavar="NAME", help="Who acts; default: this account's name.")
@@ -29,13 +30,13 @@ def register(
     from assay.app import database, register_version
     from assay.cli.chosen import SHORT, folder_of, load
     from assay.cli.json_text import to_json
-    from assay.cli.opened import tell
     from assay.cli.run_command import priced
+    from assay.cli.said import say
     from assay.config import load_settings
 
     settings = load_settings()
     pipeline = priced(load(file, model), None, settings)
-    with database(settings, tell) as url:
+    with database(settings, say) as url:
         _, new = register_version(url, pipeline, folder_of(file))
     if as_json:
         typer.echo(to_json({"pipeline": pipeline.name, "pipeline_version": pipeline.version,
@@ -48,9 +49,16 @@ def register(
 @pipeline_app.command("list")
 def list_versions(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only this pipeline.")] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Also versions that were stopped before any record was settled.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print them as one JSON array.")] = False,
 ) -> None:
-    """List registered versions, oldest first."""
+    """List registered versions, oldest first.
+
+    A version that somebody stopped before it settled any record is left out, and counted: most likely a
+    mistake. `--all` and `--json` have it.
+    """
     from assay.adapters.postgres.version_store import VersionStore
     from assay.cli.json_text import to_json
     from assay.cli.opened import existing_database
@@ -65,7 +73,7 @@ def list_versions(
     if as_json:
         typer.echo(to_json(found))
     else:
-        show_versions(found)
+        show_versions(found, every=every)
 
 
 @pipeline_app.command("diff")
@@ -171,10 +179,39 @@ def stop(
     by: Annotated[str | None, _BY] = None,
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
-    """Stop a version's workers: nothing more is claimed, records wait, until `resume`."""
+    """Stop a version's workers: nothing more is claimed, records wait, until `resume`.
+
+    Lists leave out a version that is stopped before it settled any record, such as one with a mistyped model.
+    """
     from assay.cli.version_acts import act
 
     act("stop", reference, name, reason, by, as_json=as_json)
+
+
+@pipeline_app.command("pause-low")
+def pause_low(
+    pipeline: Annotated[str, _NAME],
+    reason: Annotated[str, _REASON],
+    by: Annotated[str | None, _BY] = None,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Make records of low priority wait, in all versions and workers, until `resume-low`."""
+    from assay.cli.low_priority import pause
+
+    pause(pipeline, reason, by, as_json=as_json)
+
+
+@pipeline_app.command("resume-low")
+def resume_low(
+    pipeline: Annotated[str, _NAME],
+    reason: Annotated[str, _REASON],
+    by: Annotated[str | None, _BY] = None,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Work on records of low priority again; those that wait are due at once."""
+    from assay.cli.low_priority import resume_paused
+
+    resume_paused(pipeline, reason, by, as_json=as_json)
 
 
 @pipeline_app.command("resume")

@@ -14,7 +14,7 @@ from assay.app import open_vault
 from assay.cli.chosen import Chosen, choose
 from assay.cli.json_text import to_json
 from assay.cli.label_fields import LabelFields, label_fields
-from assay.cli.opened import existing_database, tell
+from assay.cli.opened import existing_database
 from assay.cli.output_file import check_output, destination
 from assay.cli.results_parquet import (
     ParquetRows,
@@ -23,6 +23,7 @@ from assay.cli.results_parquet import (
     label_columns,
     label_values,
 )
+from assay.cli.said import say
 from assay.config import load_settings
 from assay.domain.failures import ConfigurationError
 from assay.domain.json_text import Json, Number
@@ -70,9 +71,9 @@ def export(options: ExportOptions) -> None:
     if not options.reveal:
         _tell_hidden(fields)
     if options.output is not None:
-        tell(f"{count} rows in {options.output}.")
+        say(f"{count} rows in {options.output}.")
     elif not count:
-        tell(f"No annotation of {chosen.name} matches.")
+        say(f"No annotation of {chosen.name} matches.")
 
 
 def _selection(chosen: Chosen, options: ExportOptions) -> Selection:
@@ -83,7 +84,7 @@ def _selection(chosen: Chosen, options: ExportOptions) -> Selection:
 def _tell_hidden(fields: Fields) -> None:
     hidden = sorted({pointer for _, found in fields.values() for pointer in found.sensitive})
     if hidden:
-        tell(f"Free text is left out ({', '.join(hidden)}); --reveal shows it.")
+        say(f"Free text is left out ({', '.join(hidden)}); --reveal shows it.")
 
 
 class _Utf8:

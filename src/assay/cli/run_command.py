@@ -27,8 +27,10 @@ from assay.app import (
     register_version,
     run_pipeline,
 )
+from assay.cli import tables
 from assay.cli.errors import INTERRUPTED, STOPPED
 from assay.cli.run_input import InputOptions, open_input
+from assay.cli.said import complain, say
 from assay.cli.screen import Screen, closing_figures, closing_table
 from assay.config import Settings, load_settings
 from assay.domain.contract import plan_of
@@ -38,6 +40,7 @@ from assay.domain.identity import InputRecord
 from assay.domain.pacing import Limits
 from assay.domain.price import Price
 from assay.domain.spend import amount
+from assay.pipeline.attempt import Stopped
 from assay.pipeline.limits import WorkerLimits
 from assay.pipeline.progress import Progress
 from assay.pipeline.worker import RunResult, Worker
@@ -94,17 +97,18 @@ def execute(options: RunOptions) -> int:
         return asyncio.run(_dry_run(options, pipeline))
     model = build_model(pipeline, options.folder, options.base_url, settings)
     pipeline = priced(pipeline, options.base_url, settings)
-    say = _tell if not options.quiet else _nothing
-    with database(settings, say) as url:
+    tell = _nothing if options.quiet else say
+    with database(settings, tell) as url:
         vault = open_vault_to_write(settings, url)
         version_id, new = register_version(url, pipeline, options.folder)
         if new:
-            say(f"Registered {pipeline.name} version {pipeline.version[:12]}.")
+            tell(f"Registered {pipeline.name} version {pipeline.version[:12]}.")
         code = asyncio.run(_run(options, pipeline, model, RunSetup(url, vault, version_id)))
         for version, count in VersionStore(url).left_behind(pipeline.name, version_id).items():
-            say(
-                f"{count} records are still waiting under version {version} of {pipeline.name}; "
-                "they are finished by a run with the contract, prompt and model of that version."
+            tell(
+                f"{tables.count(count, 'record')} still waiting under version {version} of {pipeline.name}: "
+                "a run with that version's contract, prompt and model finishes what waits. Was it a mistake, "
+                f"`assay pipeline stop {version} --reason TEXT` takes it off the lists."
             )
         return code
 
@@ -159,10 +163,10 @@ async def _open(options: RunOptions) -> tuple[list[SourcePort], str]:
         inputs=options.inputs, maps=options.maps, input_format=options.input_format,
         source_name=options.source_name, follow=options.follow, documents_root=options.documents_root,
     )  # fmt: skip
-    return await open_input(given, _tell)
+    return await open_input(given, say)
 
 
-def _settle_garbage_collection() -> None:
+def settle_garbage_collection() -> None:
     """What is loaded by now stays: the collector need not look at it again, nor as often (6 to 8 % of a run's
     Python time, measured with a model that answers at once)."""
     gc.collect()
@@ -172,7 +176,7 @@ def _settle_garbage_collection() -> None:
 
 async def _run(options: RunOptions, pipeline: Pipeline, model: ModelPort, setup: RunSetup) -> int:
     sources, mapping = await _open(options)
-    _settle_garbage_collection()
+    settle_garbage_collection()
     recorded = pipeline.model.startswith("recorded:")
     limits = WorkerLimits(
         concurrency=options.concurrency or (RECORDED_CONCURRENCY if recorded else DEFAULT_CONCURRENCY),
@@ -190,20 +194,17 @@ async def _run(options: RunOptions, pipeline: Pipeline, model: ModelPort, setup:
     )  # fmt: skip
     progress = Progress()
     with Screen(progress, title=pipeline.name, quiet=options.quiet or options.as_json) as screen:
-        result = await run_pipeline(plan, progress, lambda worker: _handle_signals(worker, screen))
+        result = await run_pipeline(plan, progress, lambda worker: handle_signals(worker, screen))
     _report(options, pipeline, progress, result, screen.elapsed)
     if result.stopped is not None:
-        status = f" (HTTP {result.stopped.status})" if result.stopped.status else ""
-        mend = result.stopped.sentence or _MEND.get(result.stopped.code, _MEND_ANYTHING)
-        _tell(f"Stopped: {result.stopped.code}{status} — no record was burnt. {mend}")
-        return STOPPED
+        return complain_of(result.stopped)
     if result.drained and not options.follow:
-        _tell("Interrupted: what was in flight is finished or parked. Run the same command again to go on.")
+        say("Interrupted: what was in flight is finished or parked. Run the same command again to go on.")
         return INTERRUPTED
     return 0
 
 
-def _handle_signals(worker: Worker, screen: Screen) -> None:
+def handle_signals(worker: Worker, screen: Screen) -> None:
     """The first signal drains, the second ends the process at once."""
     loop = asyncio.get_running_loop()
     asked = False
@@ -212,7 +213,7 @@ def _handle_signals(worker: Worker, screen: Screen) -> None:
         nonlocal asked
         if asked:
             # No clean-up: leases expire, nothing else is needed.
-            os.write(2, b"\nassay: Ended at once. Run the same command again to go on; nothing is lost.\n")
+            screen.last_word("Ended at once. Run the same command again to go on; nothing is lost.")
             os._exit(INTERRUPTED)
         asked = True
         screen.note("Finishing what is in flight; once more to end at once.")
@@ -220,6 +221,14 @@ def _handle_signals(worker: Worker, screen: Screen) -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal)
+
+
+def complain_of(stopped: Stopped) -> int:
+    """Say what stopped the version and what mends it; the exit code."""
+    status = f" (HTTP {stopped.status})" if stopped.status else ""
+    mend = stopped.sentence or _MEND.get(stopped.code, _MEND_ANYTHING)
+    complain(f"Stopped: {stopped.code}{status} — no record was burnt. {mend}", STOPPED)
+    return STOPPED
 
 
 def _report(
@@ -254,7 +263,7 @@ async def _dry_run(options: RunOptions, pipeline: Pipeline) -> int:
                     continue
                 malformed += 1
                 if malformed <= 5:
-                    _tell(f"{source.name} line {item.position.line}: {item.error_type} {item.path}".rstrip())
+                    say(f"{source.name} line {item.position.line}: {item.error_type} {item.path}".rstrip())
     summary = {
         "pipeline": pipeline.name, "pipeline_version": pipeline.version, "model": pipeline.model,
         "records": records, "malformed": malformed, "characters": characters,
@@ -268,10 +277,6 @@ async def _dry_run(options: RunOptions, pipeline: Pipeline) -> int:
             "Nothing was called or stored."
         )
     return 0
-
-
-def _tell(told: str) -> None:
-    typer.echo(f"assay: {told}", err=True)
 
 
 def _nothing(told: str) -> None:

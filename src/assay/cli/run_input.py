@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -40,7 +40,7 @@ async def open_input(options: InputOptions, say: Callable[[str], None]) -> tuple
     mapping = parse_mapping(options.maps)
     documents: Documents | None = None
     if mapping.get("document_ref") or options.documents_root is not None:
-        documents = Documents(_documents(options))
+        documents = Documents(_documents(options.documents_root, options.inputs))
     reading = Reading(
         format=cast(ChosenFormat, options.input_format),
         mapping=mapping,
@@ -51,13 +51,19 @@ async def open_input(options: InputOptions, say: Callable[[str], None]) -> tuple
     return await open_sources(options.inputs, reading), json.dumps(mapping, sort_keys=True)
 
 
-def _documents(options: InputOptions) -> DocumentPort:
-    root = options.documents_root
+def documents_of(mapping: Mapping[str, str], root: str | None) -> DocumentPort | None:
+    """Where the documents of a topic's messages lie; None where its messages refer to none."""
+    if not mapping.get("document_ref") and root is None:
+        return None
+    return _documents(root, ())
+
+
+def _documents(root: str | None, inputs: Sequence[str]) -> DocumentPort:
     if root is not None and "://" in root:
         return ObjectDocuments(root)
     if root is not None and not Path(root).is_dir():
         raise ConfigurationError(f"There is no folder {root}; check --documents-root.")
-    folder = _folder_of(options.inputs) if root is None else Path(root)
+    folder = _folder_of(inputs) if root is None else Path(root)
     return FileDocuments(folder, LazyObjects())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -14,21 +15,28 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from assay.cli.logging_setup import json_lines, only_json
+from assay.cli.said import say
 from assay.cli.tables import console
 from assay.domain.definition import Pipeline
 from assay.pipeline.progress import Progress
+from assay.telemetry import tell
 
-_PLAIN_EVERY_SECONDS: Final = 5.0
+_EVERY_SECONDS: Final = 5.0
 _RATE_WINDOW_SECONDS: Final = 10.0
 
 
 class Screen:
-    """Shows a `Progress` on standard error: live on a terminal, a line every five seconds elsewhere."""
+    """Shows a `Progress` on standard error: live on a terminal, a line every five seconds elsewhere.
+
+    Where log lines are JSON, that line is one of them.
+    """
 
     def __init__(self, progress: Progress, *, title: str, quiet: bool) -> None:
         self._progress = progress
         self._title = title
         self._quiet = quiet
+        self._events = json_lines()
         self._console = Console(stderr=True)
         self._started = time.monotonic()
         self._ended: float | None = None
@@ -48,16 +56,24 @@ class Screen:
         """Say something beside the bar."""
         self._note = text
         if self._live is None and not self._quiet:
-            self._console.print(f"assay: {text}", highlight=False)
+            say(text)
+
+    @staticmethod
+    def last_word(text: str) -> None:
+        """Say something before the process ends on the spot, past whatever holds standard error now."""
+        if only_json():
+            say(text)
+        else:
+            os.write(2, f"\nassay: {text}\n".encode())
 
     def __enter__(self) -> Self:
         if self._quiet:
             return self
-        if self._console.is_terminal:
+        if self._console.is_terminal and not self._events:
             self._live = Live(get_renderable=self._render, console=self._console, refresh_per_second=8)
             self._live.start()
         else:
-            self._thread = threading.Thread(target=self._print_lines, name="assay-progress", daemon=True)
+            self._thread = threading.Thread(target=self._show_regularly, name="assay-progress", daemon=True)
             self._thread.start()
         return self
 
@@ -71,17 +87,25 @@ class Screen:
         if self._thread is not None:
             self._thread.join()
 
-    def _print_lines(self) -> None:
-        while not self._stop.wait(_PLAIN_EVERY_SECONDS):
-            sys.stderr.write(f"{self._title}: {' · '.join(self._figures())}\n")
-            sys.stderr.flush()
+    def _show_regularly(self) -> None:
+        while not self._stop.wait(_EVERY_SECONDS):
+            if self._events:
+                self._tell()
+            else:
+                sys.stderr.write(f"{self._title}: {' · '.join(self._figures())}\n")
+                sys.stderr.flush()
+
+    def _tell(self) -> None:
+        p = self._progress
+        tell("run_progress", total=p.total, done=self._done(), accepted=p.accepted, review=p.review,
+             dead=p.dead, parked=p.waiting, in_flight=p.in_flight, calls=p.calls, cost=p.cost)  # fmt: skip
 
     def _render(self) -> Group:
         """Three lines that never wrap: the bar with its pace, what became of the records, a note."""
         grid = Table.grid(padding=(0, 1))
         total = self._progress.total
         bar = ProgressBar(total=float(total) if total else None, completed=float(self._done()),
-                          width=24, pulse=not total, style="dim", complete_style="green",
+                          width=18, pulse=not total, style="dim", complete_style="green",
                           finished_style="green")  # fmt: skip
         pace, outcome = self._figures()
         grid.add_row(Text(self._title, style="bold"), bar, Text(pace, no_wrap=True, overflow="ellipsis"))
@@ -99,7 +123,7 @@ class Screen:
         return (done - before) / (now - then) if now > then else 0.0
 
     def _done(self) -> int:
-        """What is done, as far as was ever known: a record parked a moment ago must not turn the bar back."""
+        """What is done, as far as was ever known: what another worker parks must not turn the bar back."""
         total = self._progress.total
         done = self._progress.done if total is None else min(self._progress.done, total)
         self._most_done = max(self._most_done, done)
@@ -111,10 +135,11 @@ class Screen:
         rate = self._rate()
         done = self._done()
         of = f"/{p.total}" if p.total is not None else ""
-        pace = [f"{done}{of}", _speed(rate), f"in flight {p.in_flight}"]
+        pace = [f"{done}{of} done", _speed(rate), f"in flight {p.in_flight}"]
         if p.vendor is not None:
             pace.append(p.vendor)
-        if p.total is not None and rate > 0 and done < p.total:
+        # While nothing is in flight the rate says nothing about the end.
+        if p.total is not None and rate > 0 and done < p.total and p.in_flight:
             pace.append(f"{_duration((p.total - done) / rate)} left")
         outcome = [f"accepted {p.accepted}", f"review {p.review}", f"dead {p.dead}"]
         if p.waiting:
@@ -144,7 +169,8 @@ def closing_figures(progress: Progress, elapsed: float) -> dict[str, Any]:
     return {
         "read": p.read, "done_before": p.skipped + p.settled_before, "isolated": p.isolated,
         "conflicts": p.conflicts, "accepted": p.accepted, "review": p.review, "dead": p.dead,
-        "dead_by_code": dict(p.codes), "retries_parked": p.parked, "still_parked": p.waiting,
+        "dead_by_code": dict(p.codes), "parked_before": p.waiting_before or 0, "retries_parked": p.parked,
+        "parks_by_reason": dict(p.park_reasons), "still_parked": p.waiting,
         "taken_over": p.taken_over, "lease_lost": p.lease_lost, "calls": p.calls,
         "correction_calls": p.correction_calls, "cost": str(p.cost), "calls_of_unknown_cost": p.cost_unknown,
         "elapsed_seconds": round(elapsed, 3),
@@ -163,20 +189,31 @@ def closing_table(progress: Progress, pipeline: Pipeline, elapsed: float) -> Non
         ("dead letters (quarantined)", str(p.dead)),
     ]  # fmt: skip
     rows += [(f"  {code}", str(count)) for code, count in p.codes.most_common()]
-    parks = [(f"  {reason}", str(count)) for reason, count in p.park_reasons.most_common()]
     rows += [
         ("isolated (input_schema_invalid)", str(p.isolated)), ("content conflicts", str(p.conflicts)),
-        ("retries parked", str(p.parked)), *parks, ("taken over from dead workers", str(p.taken_over)),
+        *_parked_rows(p), ("taken over from dead workers", str(p.taken_over)),
         ("leases lost", str(p.lease_lost)),
         ("calls (corrections)", f"{p.calls} ({p.correction_calls})"),
         ("cost", _money(p).removeprefix("cost ")),
         ("time", _duration(elapsed)),
-        ("pace", _speed(max(p.done - p.skipped, 0) / elapsed) if elapsed > 0 else "–"),
+        ("pace", _speed(p.settled / elapsed) if elapsed > 0 else "–"),
     ]  # fmt: skip
     for name, value in rows:
-        if value != "0" or not name.startswith(("isolated", "content", "retries", "taken", "leases")):
+        if value != "0" or not name.startswith(("isolated", "content", "taken", "leases")):
             table.add_row(name, value)
     console().print(table)
+
+
+def _parked_rows(p: Progress) -> list[tuple[str, str]]:
+    """Records that wait, and how often this run had to put one off: one record may be put off many times."""
+    rows = []
+    if p.waiting_before:
+        rows.append(("parked when this run began", str(p.waiting_before)))
+    if p.parked or p.waiting:
+        rows.append(("parked now (retry_scheduled)", str(p.waiting)))
+    if p.parked:
+        rows.append(("parks in this run, of any record", str(p.parked)))
+    return rows + [(f"  {reason}", str(count)) for reason, count in p.park_reasons.most_common()]
 
 
 def _speed(per_second: float) -> str:

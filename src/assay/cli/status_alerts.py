@@ -9,7 +9,7 @@ from assay.adapters.postgres.budget_store import CapKind, PipelineBudget
 from assay.adapters.postgres.status_store import Status, VersionStatus
 from assay.adapters.postgres.version_events import MODEL_CHANGED, STOPPED_BY_PERSON
 from assay.cli.chosen import SHORT
-from assay.cli.status_now import meaning, named
+from assay.cli.status_now import meaning, named, settled
 from assay.cli.tables import count, shown
 from assay.domain.spend import CLAIM_CALLS
 
@@ -17,10 +17,11 @@ _KINDS: Sequence[tuple[CapKind, str]] = (("day", "for today"), ("total", "in all
 
 
 def alerts(status: Status, budgets: Sequence[PipelineBudget]) -> list[str]:
-    """Stops, freezes, open breakers, reached caps, tasks whose worker is gone: a line each."""
+    """Stops, freezes, pauses, open breakers, reached caps, tasks whose worker is gone: a line each."""
     found: list[str] = []
     for version in status.versions:
         found += _of_version(version)
+    found += [_of_pause(row) for row in status.low_priority]
     found += [_of_breaker(row) for row in status.accounts if row["breaker_state"] != "closed"]
     for budget in budgets:
         found += _of_caps(budget)
@@ -45,7 +46,7 @@ def _of_version(each: VersionStatus) -> Iterator[str]:
         status = f", HTTP {version['stopped_status']}" if version["stopped_status"] else ""
         yield (
             f"STOPPED: {name}, {stopped}: {shown(version['stopped'])}{status}. {meaning(version['stopped'])} "
-            "Once that is mended, the next run goes on."
+            f"Once that is mended, the next run goes on.{_if_a_mistake(each)}"
         )
     if version["frozen"] and version["frozen_reason"] == MODEL_CHANGED:
         yield f"FROZEN: {name}, {frozen}: {_models(each.models, _digest(version))}"
@@ -54,6 +55,14 @@ def _of_version(each: VersionStatus) -> Iterator[str]:
             f"FROZEN: {name}, {frozen}: {shown(version['frozen_reason'])}. Nothing becomes "
             f"auto_candidate until `assay pipeline unfreeze {_digest(version)} --reason TEXT`."
         )
+
+
+def _if_a_mistake(each: VersionStatus) -> str:
+    """How to be rid of a version whose model was mistyped, as long as it never settled anything."""
+    if each.version["stopped"] != "provider_model_unknown" or settled(each):
+        return ""
+    digest = _digest(each.version)
+    return f" A version by mistake leaves the lists with `assay pipeline stop {digest} --reason TEXT`."
 
 
 def _digest(version: Mapping[str, object]) -> str:
@@ -70,6 +79,15 @@ def _models(models: Sequence[Mapping[str, object]], digest: str) -> str:
         f"model_changed. The vendor answers as {now}, where it began as {baseline}. Nothing becomes "
         f"auto_candidate until `assay pipeline approve {digest} --model MODEL --reason TEXT --unfreeze`, or "
         f"`assay pipeline unfreeze {digest} --reason TEXT`."
+    )
+
+
+def _of_pause(row: Mapping[str, object]) -> str:
+    name = shown(row["pipeline"])
+    return (
+        f"LOW PRIORITY PAUSED: {name}, since {shown(row['since'])} by {shown(row['by'])}: "
+        f"{shown(row['reason'])}. {count(int(str(row['waiting'])), 'task')} parked; they go on after "
+        f"`assay pipeline resume-low {name} --reason TEXT`."
     )
 
 

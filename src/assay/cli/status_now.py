@@ -7,14 +7,17 @@ from decimal import Decimal
 from typing import Final
 
 from rich.console import Console
-from rich.table import Table
 
 from assay.adapters.postgres.budget_store import CapKind, PipelineBudget
 from assay.adapters.postgres.status_store import VersionStatus
+from assay.adapters.postgres.version_events import STOPPED_BY_PERSON
+from assay.cli.listing import Listing
 from assay.cli.tables import NONE, put, shown, table
 from assay.domain.failure_table import FAILURE_TABLE
+from assay.domain.lifecycle import TaskState
 
 Row = Mapping[str, object]
+_UNSETTLED: Final = (TaskState.PROCESSING, TaskState.RETRY_SCHEDULED)
 # The table of limits says where they are known from in these words.
 _LIMITS_FROM: Final = {"headers": "the vendor's replies", "declared": "the run's options"}
 
@@ -23,6 +26,16 @@ def named(version: Row) -> str:
     """A version for people: pipeline, label, short digest."""
     label = f" {shown(version['version_label'])}" if version["version_label"] else ""
     return f"{shown(version['pipeline'])}{label} {str(version['pipeline_version'])[:12]}"
+
+
+def left_out(each: VersionStatus) -> bool:
+    """Whether lists leave a version out: a person stopped it, and none of its records was ever settled."""
+    return each.version["stopped"] == STOPPED_BY_PERSON and not settled(each)
+
+
+def settled(each: VersionStatus) -> int:
+    """How many records of a version have been settled."""
+    return sum(each.counts.values()) - sum(each.counts.get(state, 0) for state in _UNSETTLED)
 
 
 def meaning(code: object) -> str:
@@ -122,7 +135,9 @@ def _left(budget: PipelineBudget, kind: CapKind) -> str | None:
     return f"over by {shown(money(-left))}" if left < 0 else shown(money(left))
 
 
-def _filled(title: str, headings: Sequence[str], rows: Sequence[Sequence[object]], right: set[str]) -> Table:
+def _filled(
+    title: str, headings: Sequence[str], rows: Sequence[Sequence[object]], right: set[str]
+) -> Listing:
     """A table without the columns in which nothing is."""
     kept = [n for n in range(len(headings)) if any(row[n] not in (None, NONE) for row in rows)]
     return table(title, [headings[n] for n in kept], [[row[n] for n in kept] for row in rows], right=right)

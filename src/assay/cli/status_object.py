@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from assay.adapters.embedded.server import ServerStatus
 from assay.adapters.postgres.budget_store import PipelineBudget
 from assay.adapters.postgres.status_store import Status, VersionStatus
-from assay.cli.status_now import at_reserve
+from assay.cli.status_now import at_reserve, left_out
 
 
 def as_object(
@@ -19,6 +19,7 @@ def as_object(
         return {
             "database": None, "embedded_server": embedded, "versions": [], "accounts": [], "budgets": [],
             "workers": [], "results": [], "sources": [], "isolated": [], "outbox": None,
+            "low_priority": [],
         }  # fmt: skip
     return {
         "database": status.database,
@@ -31,13 +32,14 @@ def as_object(
         "sources": status.sources,
         "isolated": status.isolated,
         "outbox": status.outbox,
+        "low_priority": status.low_priority,
     }
 
 
 def _version_object(each: VersionStatus) -> dict[str, object]:
     return {
-        **each.version, "models_seen": each.models, "states": each.counts, **each.waiting,
-        "parked_by_reason": each.parked, "calls": each.calls,
+        **each.version, "left_out": left_out(each), "models_seen": each.models,
+        "states": each.counts, **each.waiting, "parked_by_reason": each.parked, "calls": each.calls,
         "last_hour": {**each.hour, "outcomes": each.hour_outcomes},
         "dead_letters": each.dead_letters, "reviews": each.reviews,
     }  # fmt: skip

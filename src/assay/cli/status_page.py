@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from rich.console import Console
@@ -13,8 +14,17 @@ from assay.adapters.postgres.budget_store import PipelineBudget
 from assay.adapters.postgres.status_store import Status, VersionStatus
 from assay.cli.opened import NOTHING_YET
 from assay.cli.status_alerts import alerts
-from assay.cli.status_now import money, named, show_hour, show_parked, show_spend, show_vendors, show_workers
-from assay.cli.tables import NONE, put, shown, table
+from assay.cli.status_now import (
+    left_out,
+    money,
+    named,
+    show_hour,
+    show_parked,
+    show_spend,
+    show_vendors,
+    show_workers,
+)
+from assay.cli.tables import NONE, count, put, shown, table
 from assay.domain.lifecycle import TaskState
 
 Row = Mapping[str, object]
@@ -23,12 +33,15 @@ _ALWAYS: Final = (TaskState.AUTO_CANDIDATE, TaskState.REVIEW_PENDING, TaskState.
 
 
 def show(
-    screen: Console, status: Status, budgets: Sequence[PipelineBudget], server: ServerStatus | None
-) -> None:
-    """Print the page."""
-    if not status.versions:
+    screen: Console, status: Status, budgets: Sequence[PipelineBudget], server: ServerStatus | None, *,
+    every: bool = False,
+) -> None:  # fmt: skip
+    """Print the page; `every`: with the versions that were stopped before they settled anything."""
+    hidden = [] if every else [each for each in status.versions if left_out(each)]
+    status = _without(status, hidden)
+    if not status.versions and not hidden:
         screen.print(NOTHING_YET)
-    else:
+    elif status.versions:
         for alert in alerts(status, budgets):
             screen.print(Text(alert, style="bold red"))
             screen.print()
@@ -41,9 +54,23 @@ def show(
         _show_calls(screen, status.versions)
         _show_reasons(screen, "Open dead letters", [(v.version, v.dead_letters) for v in status.versions])
         _show_reasons(screen, "Open reviews", [(v.version, v.reviews) for v in status.versions])
+    if hidden:
+        waiting = count(sum(sum(each.counts.values()) for each in hidden), "record")
+        screen.print(
+            f"Left out: {count(len(hidden), 'version')} stopped before any record was settled, with "
+            f"{waiting} waiting; --all shows all."
+        )
+        screen.print()
     _show_sources(screen, status.sources)
     _show_isolated(screen, status.isolated)
     _show_database(screen, status, server)
+
+
+def _without(status: Status, hidden: Sequence[VersionStatus]) -> Status:
+    """The status without some versions, and without what was read for them alone."""
+    gone = {(each.version["pipeline"], each.version["pipeline_version"]) for each in hidden}
+    sources = [row for row in status.sources if (row["pipeline"], row["pipeline_version"]) not in gone]
+    return replace(status, versions=[v for v in status.versions if v not in hidden], sources=sources)
 
 
 def _show_versions(screen: Console, versions: Sequence[VersionStatus]) -> None:
@@ -107,7 +134,9 @@ def _show_isolated(screen: Console, isolated: Sequence[Row]) -> None:
 def _show_database(screen: Console, status: Status, server: ServerStatus | None) -> None:
     database, outbox = status.database, status.outbox
     oldest = f", the oldest of {shown(outbox['oldest_unpublished'])}" if outbox["unpublished"] else ""
-    screen.print(f"Outbox: {outbox['unpublished']} of {outbox['events']} events unpublished{oldest}.")
+    refused = f"; {outbox['refused']} refused, `assay publish --list-blocked`" if outbox["refused"] else ""
+    waiting = f"{outbox['unpublished']} of {outbox['events']} events unpublished"
+    screen.print(f"Outbox: {waiting}{oldest}{refused}.")
     kind = "" if database["kind"] == "production" else f", marked {database['kind']}"
     screen.print(
         f"Database: {shown(database['name'])}, {size(database['bytes'])}, PostgreSQL "

@@ -24,7 +24,7 @@ from assay.config import Settings
 _CLEAR: Final = "\x1b[H\x1b[2J\x1b[3J"
 
 
-def show_once(settings: Settings, *, as_json: bool) -> None:
+def show_once(settings: Settings, *, as_json: bool, every: bool = False) -> None:
     """Print how things stand."""
     if is_new(settings):
         typer.echo(to_json(as_object(None, [], None)) if as_json else NOTHING_YET)
@@ -36,20 +36,20 @@ def show_once(settings: Settings, *, as_json: bool) -> None:
     if as_json:
         typer.echo(to_json(as_object(found, budgets, server)))
     else:
-        show(console(), found, budgets, server)
+        show(console(), found, budgets, server, every=every)
 
 
-def watch(settings: Settings, seconds: float, *, as_json: bool) -> None:
+def watch(settings: Settings, seconds: float, *, as_json: bool, every: bool = False) -> None:
     """Print it every so often, until Ctrl-C, also while the database is away or not there yet."""
     try:
         while True:
-            _watch_a_while(settings, seconds, as_json=as_json)
+            _watch_a_while(settings, seconds, as_json=as_json, every=every)
             time.sleep(seconds)
     except KeyboardInterrupt:
         return
 
 
-def _watch_a_while(settings: Settings, seconds: float, *, as_json: bool) -> None:
+def _watch_a_while(settings: Settings, seconds: float, *, as_json: bool, every: bool) -> None:
     """Until the database goes away, or once where there is none yet. An embedded server is held meanwhile."""
     screen = console()
     if is_new(settings):
@@ -61,20 +61,22 @@ def _watch_a_while(settings: Settings, seconds: float, *, as_json: bool) -> None
     try:
         with existing_database(settings) as url:
             while True:
-                _show_now(screen, settings, url, seconds, as_json=as_json)
+                _show_now(screen, settings, url, seconds, as_json=as_json, every=every)
                 time.sleep(seconds)
     except psycopg.OperationalError as error:
         _redraw(console(error=as_json), [sentence(error) or ""], seconds)
 
 
-def _show_now(screen: Console, settings: Settings, url: str, seconds: float, *, as_json: bool) -> None:
+def _show_now(
+    screen: Console, settings: Settings, url: str, seconds: float, *, as_json: bool, every: bool
+) -> None:
     found, budgets = StatusStore(url).read(), BudgetStore(url).read()
     server = None if settings.database_url else EmbeddedServer(settings.project).status()
     if as_json:
         typer.echo(to_json(as_object(found, budgets, server)))
         return
     with screen.capture() as page:
-        show(screen, found, budgets, server)
+        show(screen, found, budgets, server, every=every)
     _redraw(screen, [shown(found.database["now"]), "", *page.get().splitlines()], seconds)
 
 

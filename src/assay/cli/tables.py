@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Final
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+
+from assay.cli.listing import Listing
 
 # Where there is no terminal nothing is cut to fit one.
 _WIDTH_ELSEWHERE: Final = 160
@@ -63,20 +62,13 @@ def when(moment: datetime) -> str:
 
 def table(
     title: str | None, columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()
-) -> Table:
-    """A table; the columns named in `right` are aligned right, for figures."""
-    aligned = set(right)
-    made = Table(title=None if title is None else Text(title), box=SIMPLE_HEAD, title_justify="left",
-                 title_style="bold", pad_edge=False, show_edge=False)  # fmt: skip
-    for name in columns:
-        made.add_column(Text(name), justify="right" if name in aligned else "left", overflow="fold")
-    for row in rows:
-        made.add_row(*(Text(shown(value)) for value in row))
-    return made
+) -> Listing:
+    """A table, or a paragraph a row where it does not fit. Columns named in `right` are aligned right."""
+    return Listing(title, columns, [[shown(value) for value in row] for row in rows], frozenset(right), NONE)
 
 
-def put(screen: Console, made: Table) -> None:
-    """Print a table and a blank line below it."""
+def put(screen: Console, made: Listing) -> None:
+    """Print it and a blank line below it."""
     screen.print(made)
     screen.print()
 

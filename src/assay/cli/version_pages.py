@@ -48,17 +48,22 @@ class Comparison:
     differences: list[Difference]
 
 
-def show_versions(found: Sequence[VersionRow]) -> None:
-    """Print a table of versions."""
+def show_versions(found: Sequence[VersionRow], *, every: bool) -> None:
+    """Print a table of versions; `every`: those too that were stopped before they settled anything."""
     headings = ["pipeline", "label", "version", "model", "stage", "registered", "commit"]
     rows = [
         [row.name, row.label, row.pipeline_version[:SHORT], row.model,
          _stage(row), row.registered_at, _commit(row.code_commit)]
         for row in found
+        if every or not row.left_out
     ]  # fmt: skip
     if rows:
         console().print(table(None, headings, rows))
-    else:
+    if hidden := len(found) - len(rows):
+        typer.echo(
+            f"Left out: {count(hidden, 'version')} stopped before any record was settled; --all shows all."
+        )
+    elif not rows:
         typer.echo("No version is registered yet; `assay run` and `assay pipeline register` do it.")
 
 

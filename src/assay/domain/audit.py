@@ -169,7 +169,14 @@ _RULES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "outbox": (
         ("every_revision_has_its_event", "Each revision of a result, from 1 on, has its event."),
         ("events_are_in_order", "Events of one aggregate are queued in the order of their revisions."),
-        ("event_is_told_once", "No event stands in the outbox twice."),
+        ("no_event_overtakes", "No event was delivered while an earlier one of its aggregate waited."),
+        ("event_is_told_once", "No event is known twice: it waits, or was delivered, or is parked."),
+        ("receipt_follows_its_event", "A receipt names its sink, and a delivery that came after the event."),
+        (
+            "refusal_is_of_a_waiting_event",
+            "What holds an aggregate back is the first event of it that waits.",
+        ),
+        ("every_bucket_is_there", "The outbox has its 64 buckets, so that every event has a publisher."),
         ("event_id_is_derived", "Event ids are derived from aggregate, kind, revision and restore epoch."),
         (
             "event_tells_of_what_exists",
@@ -197,6 +204,18 @@ _RULES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         (
             "conflict_has_other_content",
             "A conflict names its identity, and its content differs from the input's.",
+        ),
+        (
+            "resolved_isolated_has_its_fix",
+            "A resolved isolated record has its fix, with the task that it became, and counts one replay.",
+        ),
+        (
+            "ended_isolated_has_its_act",
+            "A closed isolated record has its closing, an open one neither closing nor fix.",
+        ),
+        (
+            "work_list_knows_the_priority",
+            "The work list says of each waiting task whether its record is of low priority.",
         ),
     ),
     "vault": (
@@ -262,6 +281,7 @@ _REMEDIES: Final = {
     "work_list_holds_waiting_tasks_only": (
         "Delete the rows shown from parked_tasks: they keep runs from ending."
     ),
+    "work_list_knows_the_priority": "Set parked_tasks.low of the rows shown to what their inputs say.",
     "held_task_can_be_found": (
         "Insert the tasks shown into parked_tasks, due at once: else nobody takes them over."
     ),

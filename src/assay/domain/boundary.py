@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from typing import Final
 
@@ -16,12 +16,13 @@ from assay.domain.nodes import MAX_NESTING, ListNode, MapNode, Node, TupleNode
 from assay.domain.objects import ObjectNode, UnionNode, ValueChanged
 from assay.domain.rejection import FieldError, Rejected, RejectionCode, rejected
 from assay.domain.rules_run import run_rules
+from assay.domain.value import value
 
 # `judge` answers every defect with a value. Control flow (KeyboardInterrupt and its like) passes.
 _DEFECTS: Final = (Exception,)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Accepted:
     """A response that the contract accepts.
 

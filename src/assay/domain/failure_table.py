@@ -177,6 +177,10 @@ _ROWS: Final = (
     _waits("drained", FailureClass.TRANSIENT, Owner.NOBODY, "The worker stopped in good order."),
     _waits("spend_cap_reached", FailureClass.CONFIGURATION, Owner.BUDGET_OWNER, "The spend cap is reached."),
     _waits("version_stopped", FailureClass.CONFIGURATION, Owner.ON_CALL, "The pipeline version is stopped."),
+    _waits(
+        "low_priority_paused", FailureClass.CONFIGURATION, Owner.ON_CALL, "A command pauses low priority."
+    ),
+    _waits("isolated_fixed", FailureClass.TRANSIENT, Owner.NOBODY, "Isolated, then fixed: it is due."),
     FailureRule(
         "text_unreadable", Origin.INPUT, FailureClass.CONFIGURATION, False, UsesUp.NOTHING,
         Destination.QUARANTINED, Owner.ON_CALL, "The record's sealed text does not open.",

@@ -7,11 +7,14 @@ import re
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from assay.domain.value import value
+
 MAX_RECORD_ID_CHARS: Final = 512
 MAX_INPUT_VERSION: Final = 2**31 - 1
 MAX_DOCUMENT_REF_CHARS: Final = 1024
 # What a record's `priority` may be.
-PRIORITIES: Final = ("normal", "low")
+LOW_PRIORITY: Final = "low"
+PRIORITIES: Final = ("normal", LOW_PRIORITY)
 
 _TRACE_PARENT: Final = re.compile(
     r"(?!ff)(?P<version>[0-9a-f]{2})-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?P<more>-.+)?"
@@ -45,13 +48,17 @@ def is_trace_parent(value: str) -> bool:
 class SourcePosition(NamedTuple):
     """Where a record came from: a registered source, its partition (0 for a file) and offset.
 
-    `offset` is the 0-based ordinal of the record in its partition; `line` is the 1-based physical line
-    on which it starts (files only), for people.
+    `offset` is the 0-based ordinal of the record in its partition (Kafka: the broker's offset); `line` is the
+    1-based physical line on which it starts (files only), for people. `epoch` tells the assignments of one
+    partition to this process apart; it is not part of where the record came from. `timestamp_ms` is when the
+    message was made, by its source (milliseconds since 1970; topics only).
     """
 
     partition: int
     offset: int
     line: int | None = None
+    epoch: int = 0
+    timestamp_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,7 @@ class Attributes:
     """What a record may carry besides its text. None of it is part of the content fingerprint.
 
     `priority` is one of `PRIORITIES`, `trace_parent` a W3C traceparent; `subject_id` is whom erasure follows.
+    `source` is what the record itself says of where it comes from.
     """
 
     document_type: str | None = None
@@ -72,12 +80,13 @@ class Attributes:
     priority: str | None = None
     correlation_id: str | None = None
     trace_parent: str | None = None
+    source: str | None = None
 
 
 NO_ATTRIBUTES: Final = Attributes()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class InputRecord:
     """A well-formed record: identity, text, source name, position and attributes.
 
@@ -109,7 +118,7 @@ class MalformedInput:
 
     `error_type` is one of a closed list: `not_utf8`, `not_json`, `not_an_object`, `missing_field`,
     `wrong_type`, `unstorable_text`, `blank_text`, `oversized`, `bad_row`, `bad_identity`, `bad_value`,
-    `bad_reference`, `document_missing`.
+    `bad_reference`, `document_missing`, `tombstone` (a message without a value).
     `path` is a JSON Pointer of the declared field concerned, or "".
     """
 

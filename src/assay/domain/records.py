@@ -157,12 +157,22 @@ def checked_text(value: str, path: str) -> str:
     return value
 
 
+def _is_short_text(value: FieldValue) -> bool:
+    return (
+        isinstance(value, str) and len(value) <= MAX_ATTRIBUTE_CHARS and is_storable(value)
+        and not is_blank(value)
+    )  # fmt: skip
+
+
 def _attributes(values: tuple[tuple[str, FieldValue], ...]) -> Attributes:
     taken: dict[str, str] = {}
     for name, value in values:
         if value is None:
             continue
         text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        if name == "source" and not _is_short_text(text):
+            # What a record says of its source is a help, and many have a key of that name for something else.
+            continue
         if not isinstance(text, str):
             raise Refused("wrong_type", f"/{name}")
         if len(text) > MAX_ATTRIBUTE_CHARS:

@@ -68,8 +68,15 @@ def cap_reached(standing: Standing, claim: Decimal) -> SpendStop | None:
         ("day", caps.day, standing.spent_today),
         ("total", caps.total, standing.spent_total),
     ):
+        what = "for this UTC day " if kind == "day" else ""
+        if cap is not None and claim > cap:
+            return SpendStop(
+                "spend_cap_reached",
+                f"The cap {what}of {cap:f} {caps.currency} is too little for any record: one may cost "
+                f"{claim:f}; set {claim:f} or more with `assay budget set` (less with `max_tokens` among the "
+                "pipeline's parameters), then run the same command again.",
+            )
         if cap is not None and spent + claim > cap:
-            what = "for this UTC day " if kind == "day" else ""
             later = ", or wait for the next one" if kind == "day" else ""
             return SpendStop(
                 "spend_cap_reached",
@@ -84,6 +91,12 @@ def run_cap_reached(cap: Decimal, spent: Decimal, task: Decimal) -> SpendStop | 
     """The stop where this run's own cap leaves no room for one more task."""
     if spent + task <= cap:
         return None
+    if task > cap:
+        return SpendStop(
+            "spend_cap_reached",
+            f"--max-spend {cap:f} is too little for any record: one may cost {task:f}, for a call and its "
+            f"correction; give {task:f} or more (less with `max_tokens` among the pipeline's parameters).",
+        )
     return SpendStop(
         "spend_cap_reached",
         f"--max-spend {cap:f} is used up ({spent:f} spent, one record may cost {task:f}); run the same "

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
+from typing import NamedTuple
 from uuid import UUID
 
 from assay.domain.failures import FailureClass
 from assay.domain.identity import InputKey, InputRecord, MalformedInput, SourcePosition
 from assay.domain.lifecycle import Move, TaskState
+from assay.domain.value import value
 
 
 class Verdict(StrEnum):
@@ -22,7 +24,7 @@ class Verdict(StrEnum):
     IN_PROGRESS = "in_progress"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Offer:
     """A record offered for annotation, with the quality draw that holds if this is its first claim."""
 
@@ -31,7 +33,7 @@ class Offer:
     quality_selected: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClaimedTask:
     """One attempt on one task: the lease of `attempt_id` is ours until somebody takes over.
 
@@ -80,6 +82,13 @@ class Claims:
     not_won: list[NotWon]
 
 
+class LowPriority(NamedTuple):
+    """Whether records of low priority are paused, and how many tasks of the version that holds back."""
+
+    paused: bool
+    held: int
+
+
 class CallOutcome(StrEnum):
     """How one request to a provider ended."""
 
@@ -90,7 +99,7 @@ class CallOutcome(StrEnum):
     OUTCOME_UNKNOWN = "outcome_unknown"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CallRecord:
     """A row of the ledger: one request to a provider. Tokens and cost are None where nobody said."""
 
@@ -111,7 +120,7 @@ class CallRecord:
     response_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Label:
     """An accepted answer on its way into the store: the plain part, and the whole one sealed if need be.
 
@@ -135,7 +144,7 @@ class Evidence:
     errors: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Passes:
     """What the model calls of an attempt came to: codes of both passes (None: passed or not made), calls."""
 
@@ -144,7 +153,7 @@ class Passes:
     calls: tuple[CallRecord, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Finish:
     """How an attempt ends. Built by the four constructors below, each of which names its move."""
 
@@ -227,7 +236,7 @@ class FinishOutcome(StrEnum):
     LEASE_LOST = "lease_lost"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Finished:
     """The store's answer to one finish; `state` is the state written (a frozen version refers)."""
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Final
 
-from assay.domain.identity import InputRecord
+from assay.domain.identity import LOW_PRIORITY, InputRecord
 from assay.domain.work import ClaimedTask, Claims, Isolation, NotWon, Offer, Verdict
 from assay.pipeline.flow import Flow
 from assay.pipeline.limits import WorkerLimits
@@ -18,6 +19,9 @@ from assay.telemetry import tell
 
 # A claimed task, and the record of the source that it belongs to (None: it came from PostgreSQL).
 Taken = tuple[ClaimedTask, InputRecord | None]
+
+# Why records of low priority are parked while a command pauses them.
+LOW_PRIORITY_PAUSED: Final = "low_priority_paused"
 
 
 class Claiming:
@@ -53,6 +57,7 @@ class Claiming:
         self._probe = probe
         self._last_poll = float("-inf")
         self._parked = 0
+        self._low_paused = False
 
     async def some(self, occupied: int, slots: int) -> tuple[list[Taken], bool]:
         """What was won, given how many tasks have or await a slot, and how many slots there may be; the flag
@@ -85,11 +90,32 @@ class Claiming:
         if not records:
             return [], False
         self._probe("before_claim")
-        offers = [Offer(record, *self._draw(record)) for record in records]
-        claims = await self._claims.claim(self._source_id, offers)
+        now, later = self._by_priority(records)
+        if later:
+            await self._park(later)
+        claims = await self._claims.claim(self._source_id, now) if now else Claims([], [])
         self._probe("after_claim")
         await self._settle_not_won(claims)
         return [(task, record) for record, task in claims.won], True
+
+    def _by_priority(self, records: Sequence[InputRecord]) -> tuple[list[Offer], list[Offer]]:
+        """What is worked on now, and what the pause of low priority makes wait."""
+        now: list[Offer] = []
+        later: list[Offer] = []
+        for record in records:
+            waits = self._low_paused and record.attributes.priority == LOW_PRIORITY
+            (later if waits else now).append(Offer(record, *self._draw(record)))
+        return now, later
+
+    async def _park(self, offers: Sequence[Offer]) -> None:
+        """Records of low priority wait in PostgreSQL: their offsets are done, nothing is held back."""
+        claims = await self._claims.claim(self._source_id, offers, park_as=LOW_PRIORITY_PAUSED)
+        await self._settle_not_won(claims)
+        self._progress.parked += len(claims.won)
+        self._progress.waiting += len(claims.won)
+        self._progress.park_reasons[LOW_PRIORITY_PAUSED] += len(claims.won)
+        for record, _ in claims.won:
+            self._done(record)
 
     async def _claim_waiting(self, room: int) -> list[Taken]:
         now = asyncio.get_running_loop().time()
@@ -102,6 +128,7 @@ class Claiming:
         most = self._memory.left if covered is None else min(self._memory.left, covered)
         tasks = await self._claims.claim_waiting(room, retries=allowed, max_bytes=most)
         self._spend.note_texts(task.text for task in tasks)
+        self._progress.resumed.update(task.task_id for task in tasks)
         for task in tasks:
             self._memory.take(size_of(task.text))
         # As many as fit: more may be due, and the next free slots need not wait for them.
@@ -112,9 +139,18 @@ class Claiming:
         return [(task, None) for task in tasks]
 
     async def nothing_parked(self) -> bool:
-        """Whether no task of the version is parked, due or not."""
+        """Whether no task of the version is parked, due or not, but for those that a pause holds back."""
+        parked_then = self._progress.parked
         due, self._parked = await self._claims.next_due()
-        self._progress.waiting = self._parked
+        low = await self._claims.low_priority()
+        if low.paused is not self._low_paused:
+            self._low_paused = low.paused
+            if low.paused:
+                tell("low_priority_paused", count=low.held)
+            else:
+                tell("low_priority_resumed")
+        # What the pause holds back waits, but it keeps no run from ending and no new record from entering.
+        self._progress.note_waiting(self._parked + low.held, parked_then)
         return due is None
 
     async def _settle_not_won(self, claims: Claims) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from assay.domain.failures import ConfigurationError
 
-CRASH_POINTS: Final = (
+WORKER_POINTS: Final = (
     "before_claim",
     "in_claim",
     "after_claim",
@@ -31,6 +31,8 @@ CRASH_POINTS: Final = (
     "before_renewal",
     "while_draining",
 )
+PUBLISHER_POINTS: Final = ("before_publish", "after_send", "before_receipt", "after_receipt")
+CRASH_POINTS: Final = WORKER_POINTS + PUBLISHER_POINTS
 
 
 class CrashPoints:

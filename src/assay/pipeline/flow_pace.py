@@ -66,7 +66,7 @@ class Pace:
         return max(1, math.ceil(min(per_minute, default=0.0) / 60.0 * seconds))
 
     def ask(self, now: float, waiting: int, sizes: Sequence[int]) -> Ask:
-        """What this worker will need for a chunk of time. `sizes`: of (some of) the calls that wait."""
+        """What this worker will need for a chunk of time. `sizes`: of the calls that wait, the first ones."""
         self._asked_at = now
         passed, self._rated_at = now - self._rated_at, now
         if passed > 0:
@@ -76,13 +76,29 @@ class Pace:
         if not self.on:
             return Ask()
         expected = self._own_rate * self._rules.chunk
-        requests = math.ceil(waiting + expected - self._pacer.held(now) - 0.5)
+        held = self._pacer.held(now)
+        requests = math.ceil(waiting + expected - held - 0.5)
         overdrawn = self._pacer.overdrawn()
         if requests < 1:
             return Ask(overdrawn=overdrawn)
-        tokens = [self.estimate.of(size) for size in sizes]
-        each = sum(tokens) / len(tokens) if tokens else self.estimate.mean
-        return Ask(requests, each * requests, overdrawn)
+        count, tokens = self._next_calls(requests, sizes[held:])
+        return Ask(count, tokens, overdrawn)
+
+    def _next_calls(self, most: int, sizes: Sequence[int]) -> tuple[int, float]:
+        """How many of the calls behind those with a permit fit into a chunk, one at least, and their tokens.
+
+        Those very calls, in their order: a mean that a long text further behind raises would book time for
+        short calls that they do not use, and what is given back later has passed by then.
+        """
+        per_minute = self._limits.tokens_per_minute
+        fits = math.inf if per_minute is None else per_minute / 60.0 * self._rules.chunk
+        count, total = 0, 0.0
+        for place in range(most):
+            tokens = self.estimate.of(sizes[place]) if place < len(sizes) else self.estimate.mean
+            if count and total + tokens > fits:
+                break
+            count, total = count + 1, total + tokens
+        return count, total
 
     def adopt(self, view: AccountView, now: float, *, news: bool) -> bool:
         """What the account says; whether its rate has been lowered meanwhile.

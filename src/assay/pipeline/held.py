@@ -55,6 +55,16 @@ class HeldTasks:
             for attempt_id in attempts:
                 self._held.pop(attempt_id, None)
 
+    def count_of(self, partition: int, epoch: int) -> int:
+        """Held tasks whose record came from one assignment of a partition."""
+        with self._lock:
+            return sum(
+                held.record is not None
+                and held.record.position.partition == partition
+                and held.record.position.epoch == epoch
+                for held in self._held.values()
+            )
+
     def get(self, attempt_id: UUID) -> Held | None:
         with self._lock:
             return self._held.get(attempt_id)

@@ -14,8 +14,10 @@ class WorkerLimits:
     `concurrency`: model calls at once. `batch`: most records of one claim or finish. `lease_seconds` must
     outlive a call and its correction even if one renewal (every third of it) fails. `drain_seconds`: how
     long a graceful stop waits for calls in flight. `max_parked`: parked tasks from which on nothing new is
-    taken from the source. `max_invalid_share`: share of malformed input above which reading stops.
-    `memory_bytes`: record texts in memory from which on nothing more is read.
+    taken from the source. `max_invalid_share`: share of malformed input above which reading stops,
+    of the last `invalid_window` items and, where the source has an end, of all.
+    `memory_bytes`: record texts in memory from which on nothing more is read. `revoke_seconds`: how long a
+    partition that is taken away waits for what is underway.
     """
 
     concurrency: int = 32
@@ -28,7 +30,9 @@ class WorkerLimits:
     poll_seconds: float = 1.0
     max_parked: int = 1000
     max_invalid_share: float = 0.5
+    invalid_window: int = 1000
     memory_bytes: int = 256 * 1024 * 1024
+    revoke_seconds: float = 3.0
 
     def __post_init__(self) -> None:
         if self.concurrency < 1 or self.batch < 1:
@@ -38,6 +42,8 @@ class WorkerLimits:
                 raise ConfigurationError(f"{name} must be more than 0 seconds.")
         if self.memory_bytes < 1:
             raise ConfigurationError("memory_bytes must be 1 or more.")
+        if self.invalid_window < 1:
+            raise ConfigurationError("invalid_window must be 1 or more.")
         if self.drain_seconds < 0:
             raise ConfigurationError("drain_seconds must be 0 seconds or more.")
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
-from assay.domain.identity import InputRecord
+from assay.domain.identity import InputRecord, SourcePosition
 
 # A record that somebody else holds is offered again no sooner than this many seconds later.
 _OFFER_AGAIN_SECONDS: Final = 0.25
@@ -17,11 +18,19 @@ class Offers:
     """The order in which records are offered. `queue` is the intake's; None in it is its end."""
 
     def __init__(
-        self, queue: asyncio.Queue[list[InputRecord] | None], *, again_seconds: float, max_deferred: int
+        self,
+        queue: asyncio.Queue[list[InputRecord] | None],
+        *,
+        again_seconds: float,
+        max_deferred: int,
+        is_live: Callable[[SourcePosition], bool],
+        dropped: Callable[[InputRecord], None],
     ) -> None:
         self._queue = queue
         self._again = again_seconds
         self._max_deferred = max_deferred
+        self._is_live = is_live
+        self._dropped = dropped
         self._fresh: deque[InputRecord] = deque()
         self._deferred: list[tuple[float, int, InputRecord]] = []
         self._deferrals = 0
@@ -39,16 +48,25 @@ class Offers:
         return self._deferred[0][0] if self._deferred else None
 
     def take(self, room: int, *, fresh: bool) -> list[InputRecord]:
-        """Up to `room` records; none that are new unless `fresh`, and none while too many are deferred."""
+        """Up to `room` records; none that are new unless `fresh`, and none while too many are deferred.
+
+        Records of an assignment that has ended are dropped: whoever has the partition now reads them again.
+        """
         now = asyncio.get_running_loop().time()
         records: list[InputRecord] = []
         while self._deferred and self._deferred[0][0] <= now and len(records) < room:
-            records.append(heapq.heappop(self._deferred)[2])
+            self._offer(heapq.heappop(self._deferred)[2], records)
         if fresh and len(self._deferred) < self._max_deferred:
             self._fetch(room)
             while self._fresh and len(records) < room:
-                records.append(self._fresh.popleft())
+                self._offer(self._fresh.popleft(), records)
         return records
+
+    def _offer(self, record: InputRecord, records: list[InputRecord]) -> None:
+        if self._is_live(record.position):
+            records.append(record)
+        else:
+            self._dropped(record)
 
     def defer(self, record: InputRecord, wait_seconds: float) -> None:
         """Offer the record again: when the other lease may have ended, and now and then before."""

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from assay.domain.failures import AssayError, ConfigurationError
 from assay.domain.identity import InputRecord, SourceItem, SourcePosition
-from assay.domain.work import ClaimedTask, Claims, Isolation, Offer
+from assay.domain.work import ClaimedTask, Claims, Isolation, LowPriority, Offer
 from assay.ports import ClaimPort, Content, ContentStorePort, GrowingSource, SourcePort, SourceStorePort
 
 _SHIFT: Final = 40
@@ -169,12 +169,12 @@ class GroupedClaims:
         self._claims = claims
         self._group = group
 
-    async def claim(self, source_id: int, offers: Sequence[Offer]) -> Claims:
+    async def claim(self, source_id: int, offers: Sequence[Offer], *, park_as: str | None = None) -> Claims:
         """One claim for each source that the offers come from; `source_id` is not looked at."""
         found = Claims([], [])
         for index, some in _by_index((offer.record.position, offer) for offer in offers).items():
             own = [replace(offer, record=_own_record(offer.record)) for offer in some]
-            claims = await self._claims.claim(self._group.source_id(index), own)
+            claims = await self._claims.claim(self._group.source_id(index), own, park_as=park_as)
             found.won.extend((self._moved(record, index), task) for record, task in claims.won)
             found.not_won.extend(
                 replace(lost, record=self._moved(lost.record, index)) for lost in claims.not_won
@@ -199,6 +199,9 @@ class GroupedClaims:
     async def next_due(self) -> tuple[float | None, int]:
         return await self._claims.next_due()
 
+    async def low_priority(self) -> LowPriority:
+        return await self._claims.low_priority()
+
 
 class GroupedSources:
     """Checkpoints and isolation of a group; see `SourceStorePort`."""
@@ -217,6 +220,9 @@ class GroupedSources:
 
     async def checkpoint(self, source_id: int, partition: int = 0) -> int:
         return await self._sources.checkpoint(source_id, partition)
+
+    async def position(self, source_id: int, partition: int) -> int | None:
+        return await self._sources.position(source_id, partition)
 
     async def commit(self, source_id: int, offset: int, partition: int = 0) -> None:
         """Everything below an offset of the group is done; `source_id` is not looked at."""

@@ -15,7 +15,6 @@ from typing import Final
 from uuid import UUID
 
 from assay.domain.identity import InputRecord
-from assay.domain.offsets import OffsetLedger
 from assay.domain.work import (
     CallRecord,
     ClaimedTask,
@@ -27,13 +26,12 @@ from assay.pipeline.brakes import Brakes
 from assay.pipeline.claiming import Claiming, Taken
 from assay.pipeline.flow import Flow
 from assay.pipeline.held import Held, HeldTasks, Renewal
-from assay.pipeline.intake import Intake
 from assay.pipeline.limits import WorkerLimits
 from assay.pipeline.memory import MemoryBudget, size_of
 from assay.pipeline.micro_batch import MicroBatcher
 from assay.pipeline.model_watch import ModelWatch
-from assay.pipeline.offers import Offers
 from assay.pipeline.progress import Progress
+from assay.pipeline.reading import Callbacks, ReadFrom, Reading
 from assay.pipeline.slots import Slots
 from assay.pipeline.spend import SpendGuard
 from assay.ports import (
@@ -60,6 +58,7 @@ class Ports:
     sources: SourceStorePort
     renewal: RenewalPort
     versions: VersionPort
+    database_away: Callable[[], bool] = lambda: False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +104,7 @@ class Worker:
         self._annotator = make_annotator(self._note_first_pass)
         self._held = HeldTasks()
         self._memory = MemoryBudget(limits.memory_bytes)
-        self._offers = self._offers_of(asyncio.Queue())
-        self._ledger = OffsetLedger()
-        self._committed = 0
-        self._source_id = 0
+        self._reading: Reading
         self._wake = asyncio.Event()
         self._stopping = False
         self._stopped: Stopped | None = None
@@ -144,18 +140,14 @@ class Worker:
         Raises what the database or the source raised when they gave out; whatever was claimed then is taken
         over once its lease has ended.
         """
-        self._source_id = source_id
-        self._committed = start
-        intake = Intake(
-            source, source_id, self._ports.sources, self._ledger, self._progress,
-            start=start, limit=limit, max_invalid_share=self._limits.max_invalid_share, memory=self._memory,
-            probe=self._probe, on_ready=self._wake.set, on_texts=self._spend.note_texts,
+        self._reading = Reading(
+            ReadFrom(source, source_id, start, limit), self._ports.sources, self._limits, self._progress,
+            self._memory, callbacks=self._callbacks(), probe=self._probe,
         )  # fmt: skip
-        self._offers = self._offers_of(intake.queue)
         claiming = Claiming(
             self._ports.claims, self._ports.sources, self._limits, self._progress, source_id=source_id,
-            offers=self._offers, draw=self._draw, done=self._done, memory=self._memory, spend=self._spend,
-            flow=self._flow, probe=self._probe,
+            offers=self._reading.offers, draw=self._draw, done=self._reading.done, memory=self._memory,
+            spend=self._spend, flow=self._flow, probe=self._probe,
         )  # fmt: skip
         renewal = Renewal(
             self._held, self._ports.renewal, lease_seconds=self._limits.lease_seconds,
@@ -166,10 +158,15 @@ class Worker:
         self._finisher.start()
         self._noter.start()
         background = [
-            asyncio.create_task(self._read(intake), name="intake"),
-            asyncio.create_task(self._guard(self._commit_regularly()), name="commit"),
-            asyncio.create_task(self._guard(self._brakes.watch()), name="brakes"),
-            asyncio.create_task(self._guard(self._slots.keep_deadlines(self._limits.call_timeout_seconds))),
+            asyncio.create_task(self._read(), name="intake"),
+            *map(
+                self._guarded,
+                [
+                    *self._reading.beside(self._ports.claims.tidy),
+                    self._brakes.watch(),
+                    self._slots.keep_deadlines(self._limits.call_timeout_seconds),
+                ],
+            ),
         ]
         try:
             await self._dispatch(claiming)
@@ -181,9 +178,10 @@ class Worker:
         finally:
             await self._wind_up(background)
             await renewal.stop()
+            await self._reading.leave(commit=self._failure is None)
         if self._failure is not None:
             raise self._failure
-        await self._commit()
+        await self._reading.commit()
         await self._spend.close()
         await self._ports.claims.release()
         await self._ports.claims.tidy()
@@ -192,9 +190,9 @@ class Worker:
         stopped = self._stopped
         return RunResult(drained=self._stopping and stopped is None, stopped=stopped)
 
-    async def _read(self, intake: Intake) -> None:
+    async def _read(self) -> None:
         """Run the intake. A source that gives out ends the run gracefully: what was claimed is finished."""
-        (ended,) = await asyncio.gather(intake.run(), return_exceptions=True)
+        (ended,) = await asyncio.gather(self._reading.read(), return_exceptions=True)
         if isinstance(ended, Exception):
             self._source_failure = ended
             self.request_stop()
@@ -213,10 +211,17 @@ class Worker:
             await self._noter.stop()
         await asyncio.gather(*background, return_exceptions=True)
 
-    def _offers_of(self, queue: asyncio.Queue[list[InputRecord] | None]) -> Offers:
-        return Offers(queue, again_seconds=self._limits.poll_seconds, max_deferred=self._limits.max_parked)
+    def _callbacks(self) -> Callbacks:
+        return Callbacks(
+            on_ready=self._wake.set, on_texts=self._spend.note_texts, underway=self._held.count_of,
+            provider_away=lambda: self._flow.is_open, database_away=self._ports.database_away,
+            stopping=lambda: self._stopping or self._brakes.stop is not None,
+        )  # fmt: skip
 
     # --- taking work ----------------------------------------------------------------------------------
+
+    def _guarded(self, work: Awaitable[None]) -> asyncio.Task[None]:
+        return asyncio.create_task(self._guard(work))
 
     async def _guard(self, work: Awaitable[None]) -> None:
         """Run something in the background; its failure ends the run instead of vanishing with its task."""
@@ -269,7 +274,7 @@ class Worker:
         return bool(held)
 
     async def _is_over(self, claiming: Claiming) -> bool:
-        if len(self._held) > 0 or not self._offers.over:
+        if len(self._held) > 0 or not self._reading.offers.over:
             return False
         # Tasks of this run, or of earlier ones, may be parked: the run ends when they are settled too.
         return await claiming.nothing_parked()
@@ -277,8 +282,8 @@ class Worker:
     async def _sleep_until_something_happens(self) -> None:
         now = asyncio.get_running_loop().time()
         pause = self._limits.poll_seconds
-        if self._offers.next_at is not None:
-            pause = min(pause, max(self._offers.next_at - now, 0.01))
+        if self._reading.offers.next_at is not None:
+            pause = min(pause, max(self._reading.offers.next_at - now, 0.01))
         try:
             async with asyncio.timeout(pause):
                 await self._wake.wait()
@@ -319,7 +324,7 @@ class Worker:
         _tell_lease_lost(held.task)
         self._drop([held])
         if held.record is not None:
-            self._offers.defer(held.record, 0.0)
+            self._reading.offers.defer(held.record, 0.0)
         self._wake.set()
 
     def _drop(self, gone: Sequence[Held]) -> None:
@@ -353,30 +358,11 @@ class Worker:
             if answer.outcome is FinishOutcome.LEASE_LOST:
                 _tell_lease_lost(held.task)
                 if held.record is not None:
-                    self._offers.defer(held.record, 0.0)
+                    self._reading.offers.defer(held.record, 0.0)
             elif held.record is not None:
-                self._done(held.record)
+                self._reading.done(held.record)
         self._drop([held for held, _ in batch])
         self._wake.set()
-
-    def _done(self, record: InputRecord) -> None:
-        self._progress.destined += self._ledger.done(record.position.offset, self._ledger.epoch)
-        self._memory.give_back(size_of(record.text))
-
-    async def _commit_regularly(self) -> None:
-        while True:
-            await asyncio.sleep(self._limits.commit_every_seconds)
-            await self._commit()
-            await self._ports.claims.tidy()
-
-    async def _commit(self) -> None:
-        offset = self._ledger.committable()
-        if offset is None or offset <= self._committed:
-            return
-        self._probe("before_commit_offset")
-        await self._ports.sources.commit(self._source_id, offset)
-        self._committed = offset
-        self._probe("after_commit_offset")
 
     # --- stopping -------------------------------------------------------------------------------------
 

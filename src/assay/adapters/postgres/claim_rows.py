@@ -18,9 +18,16 @@ def verdict_of(
     attempts: dict[InputKey, UUID],
     input_hash: bytes | None,
     found: tuple[str | None, bool | None, float, UUID | None],
+    *,
+    again: bool = True,
 ) -> NotWon | None:
-    """In the order of SPEC 4: erased, conflict, settled, in progress."""
+    """In the order of SPEC 4: erased, conflict, settled, in progress.
+
+    Without `again` a task that waits is left to whoever comes to it: its record has a destination.
+    """
     state, claimable, wait, attempt = found
+    if not again and state == "retry_scheduled":
+        claimable = False
     if state == "erased":
         return NotWon(record, Verdict.ERASED)
     if input_hash is not None and input_hash != record.sha256:
@@ -36,10 +43,12 @@ def verdict_of(
 
 def attributes_of(record: InputRecord) -> str | None:
     """What is known of a record beside its text, as a JSON object; None where that is nothing."""
-    attributes = record.attributes
+    attributes, timestamp = record.attributes, record.position.timestamp_ms
     if attributes is NO_ATTRIBUTES and record.document_ref is None:
-        return None
-    named = {name: getattr(attributes, name) for name in _ATTRIBUTES} | {"document_ref": record.document_ref}
+        # Messages have a time and often nothing else: no encoder is needed for that.
+        return None if timestamp is None else f'{{"source_timestamp": {timestamp}}}'
+    named: dict[str, str | int | None] = {name: getattr(attributes, name) for name in _ATTRIBUTES}
+    named |= {"document_ref": record.document_ref, "source_timestamp": timestamp}
     given = {name: value for name, value in named.items() if value is not None}
     return json.dumps(given) if given else None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid4
@@ -12,15 +12,14 @@ from assay.adapters.postgres.owner_lease import OwnerLease
 from assay.adapters.postgres.queries import queries
 from assay.adapters.postgres.record_keys import RecordKeys
 from assay.adapters.postgres.session import Connection, Pool, columns, transact
+from assay.adapters.postgres.work_list import Page, first_page
 from assay.domain.failure_table import FAILURE_TABLE, Destination
 from assay.domain.failures import Unreadable
 from assay.domain.identity import InputKey, InputRecord
 from assay.domain.sealing import text_aad
-from assay.domain.work import ClaimedTask, Claims, NotWon, Offer, Verdict
+from assay.domain.work import ClaimedTask, Claims, LowPriority, NotWon, Offer, Verdict
 from assay.ports import Probe, VaultPort
 
-# The work list before its first page.
-_START: Final = ("-infinity", 0)
 # Pages that one poll reads at most when others keep taking what it found.
 _MOST_PAGES: Final = 4
 _MAX_BYTES: Final = 2**62
@@ -28,20 +27,11 @@ _MAX_BYTES: Final = 2**62
 _RETRY_CODES: Final = [rule.code for rule in FAILURE_TABLE.values() if rule.destination is Destination.RETRY]
 
 
-class _Page(NamedTuple):
-    """One page of the work list: where it begins, and how much it may hold."""
-
-    after: tuple[Any, int]
-    most: int
-    retries: int
-    max_bytes: int
-
-
 class _Found(NamedTuple):
-    """What came of a page; `last` is where the next one begins, None where there is none."""
+    """What came of a page, and the page behind it."""
 
     won: list[tuple[Any, ...]]
-    last: tuple[Any, int] | None
+    next_page: Page | None
 
 
 class ClaimStore:
@@ -66,27 +56,37 @@ class ClaimStore:
         self._lease_seconds = lease_seconds
         self._account = account
         self._probe = probe
+        self._looks = 0
         self._sql = queries("claim")
 
-    async def claim(self, source_id: int, offers: Sequence[Offer]) -> Claims:
+    async def claim(self, source_id: int, offers: Sequence[Offer], *, park_as: str | None = None) -> Claims:
         """Claim what can be claimed; every offer is won or has a verdict.
 
         Keys that stand twice in the batch are offered in turn, so that a second content under one identity
-        is seen as the conflict it is.
+        is seen as the conflict it is. With `park_as`, a reason, what is won is parked in the same
+        transaction, due at once, and what waits already is settled.
         """
         claims = Claims([], [])
-        rest = list(offers)
         await self._ensure_lease()
-        while rest:
-            batch: dict[InputKey, Offer] = {}
-            later = [offer for offer in rest if batch.setdefault(offer.record.key, offer) is not offer]
+        for batch in _batches(offers):
             # Attempt ids are made outside the transaction: when its commit reply is lost, the second run
             # knows its own leases by them.
             attempts = {key: uuid4() for key in batch}
-            one = await transact(self._pool, partial(self._claim, source_id, batch, attempts))
+            one = await transact(self._pool, partial(self._claim, source_id, batch, attempts, park_as))
             claims.won.extend(one.won)
             claims.not_won.extend(one.not_won)
-            rest = later
+        return claims
+
+    async def park_in(
+        self, connection: Connection, source_id: int, offers: Sequence[Offer], reason: str
+    ) -> Claims:
+        """As `claim` with `park_as`, in a transaction of the caller's; no lease is needed for it."""
+        claims = Claims([], [])
+        for batch in _batches(offers):
+            attempts = {key: uuid4() for key in batch}
+            one = await self._claim(source_id, batch, attempts, reason, connection)
+            claims.won.extend(one.won)
+            claims.not_won.extend(one.not_won)
         return claims
 
     async def _claim(
@@ -94,10 +94,12 @@ class ClaimStore:
         source_id: int,
         batch: dict[InputKey, Offer],
         attempts: dict[InputKey, UUID],
+        park_as: str | None,
         connection: Connection,
     ) -> Claims:
         offers = list(batch.values())
-        found, to_end = await self._read(connection, source_id, offers, attempts)
+        again = park_as is None
+        found, to_end = await self._read(connection, source_id, offers, attempts, again=again)
         open_offers = [offer for offer, verdict in zip(offers, found, strict=True) if verdict is None]
         not_won = [v for v in found if v is not None and v.verdict is not Verdict.WON]
         recovered = [v.record for v in found if v is not None and v.verdict is Verdict.WON]
@@ -108,21 +110,23 @@ class ClaimStore:
             await connection.execute(self._sql["end_leases"], {"lease_ids": to_end})
         keys = await self._register(connection, source_id, open_offers)
         rows = await self._insert_tasks(connection, open_offers, attempts)
-        won |= await self._won(connection, batch, rows, keys)
+        won |= await self._won(connection, batch, rows, keys, book=again)
+        if rows and park_as is not None:
+            await self._park(connection, [row[2] for row in rows], park_as)
         # Who waited while another version stored the input has won its task all the same, from a position
         # that is a duplicate: the first read saw no input, so it is noted by a second one.
         stored = {row[4] for row in rows} - keys.keys()
         strangers = [batch[InputKey(row[0], row[1])] for row in rows if row[4] in stored]
         if strangers:
-            await self._read(connection, source_id, strangers, attempts)
+            await self._read(connection, source_id, strangers, attempts, again=again)
         lost = [offer for offer in open_offers if offer.record.key not in won]
         if lost:
             # Somebody was faster, or the content differs: a new statement sees what they committed. What is
             # claimable again by now (their lease was that short) counts as in progress: offered once more.
-            again, _ = await self._read(connection, source_id, lost, attempts)
+            later, _ = await self._read(connection, source_id, lost, attempts, again=again)
             not_won += [
                 verdict or NotWon(offer.record, Verdict.IN_PROGRESS)
-                for offer, verdict in zip(lost, again, strict=True)
+                for offer, verdict in zip(lost, later, strict=True)
             ]
         return _claims(batch, won, not_won)
 
@@ -146,6 +150,8 @@ class ClaimStore:
         source_id: int,
         offers: Sequence[Offer],
         attempts: dict[InputKey, UUID],
+        *,
+        again: bool,
     ) -> tuple[list[NotWon | None], list[int]]:
         """The verdict on each offer, None where it can be claimed, `won` for a claim of ours already; and the
         leases that have run out and must be ended before their tasks are claimed."""
@@ -169,7 +175,7 @@ class ClaimStore:
                 continue
             if input_hash == record.sha256 and first_seen != [source_id, *record.position[:2]]:
                 duplicates.append((*record.position[:2], *record.key))
-            verdict = verdict_of(record, attempts, input_hash, (state, claimable, wait, attempt))
+            verdict = verdict_of(record, attempts, input_hash, (state, claimable, wait, attempt), again=again)
             verdicts.append(verdict)
             if verdict is None and lease_to_end is not None:
                 to_end.add(lease_to_end)
@@ -250,31 +256,35 @@ class ClaimStore:
         await connection.execute(self._sql["claim_batch"], self._lease_terms() | {"task_ids": task_ids})
         self._probe("in_claim")
 
+    async def _park(self, connection: Connection, task_ids: list[int], reason: str) -> None:
+        terms = {"task_ids": task_ids, "actor": self._owner.owner, "reason": reason}
+        await connection.execute(self._sql["claim_park"], terms)
+
     async def claim_waiting(
         self, most: int, *, retries: int | None = None, max_bytes: int | None = None
     ) -> list[ClaimedTask]:
         """Claim parked tasks that are due and tasks whose worker died, from what PostgreSQL holds.
 
         At most `most` tasks, `retries` among them (None: any number), with texts of up to
-        `max_bytes` (sealed) together; one task always fits.
+        `max_bytes` (sealed) together; one task always fits. Normal records come before those of low priority,
+        but for every eighth time; while low priority is paused, none of those comes.
         """
         await self._ensure_lease()
         won: list[ClaimedTask] = []
-        after: tuple[Any, int] = _START
         budget = _MAX_BYTES if max_bytes is None else max_bytes
+        self._looks += 1
+        page = first_page(self._looks, most, most if retries is None else min(retries, most), budget)
         for _ in range(_MOST_PAGES):
-            room = most - len(won)
-            page = _Page(after, room, room if retries is None else min(retries - len(won), room), budget)
             found = await transact(self._pool, partial(self._claim_page, page, {}))
             # In a transaction of its own: a worker that is stopped while texts are on their way to it must
             # not keep others from the rows.
             won.extend(await transact(self._pool, partial(self._opened, found.won)) if found.won else [])
-            if found.last is None or len(won) >= most or found.won:
+            if found.next_page is None or found.won:
                 break
-            after = found.last
+            page = found.next_page
         return won
 
-    async def _claim_page(self, page: _Page, offered: dict[int, UUID], connection: Connection) -> _Found:
+    async def _claim_page(self, page: Page, offered: dict[int, UUID], connection: Connection) -> _Found:
         if offered:
             # A second run: the first one's commit may have gone through, and only its reply was lost.
             names = ("task_ids", "attempt_ids")
@@ -283,25 +293,21 @@ class ClaimStore:
                 return _Found(rows, None)
         candidates = await self._all(
             connection, "waiting_candidates",
-            {"version_id": self._version_id, "most": page.most, "retries": max(page.retries, 0),
-             "retry_codes": _RETRY_CODES, "after_due": page.after[0], "after_task": page.after[1],
-             "bytes": page.max_bytes},
+            {"version_id": self._version_id, "retry_codes": _RETRY_CODES, **page.parameters()},
         )  # fmt: skip
         offered.clear()
-        offered.update((task_id, uuid4()) for task_id, _, _ in candidates)
+        offered.update((task_id, uuid4()) for task_id, *_ in candidates)
         if not offered:
             return _Found([], None)
-        if to_end := sorted({lease for _, _, lease in candidates if lease is not None}):
+        if to_end := sorted({lease for _, _, lease, _ in candidates if lease is not None}):
             await connection.execute(self._sql["end_leases"], {"lease_ids": to_end})
         terms = {"task_ids": list(offered), "attempt_ids": list(offered.values()),
                  "retry_codes": _RETRY_CODES}  # fmt: skip
         rows = await self._all(connection, "claim_waiting", self._lease_terms() | terms)
-        parked = [(due, task_id) for task_id, due, _ in candidates if due is not None]
-        last = max(parked) if parked and len(candidates) >= page.most else None
         if not rows:
-            return _Found([], last)
+            return _Found([], page.following([row[:4] for row in candidates]))
         await self._book(connection, [row[2] for row in rows], again=True)
-        return _Found(rows, last)
+        return _Found(rows, None)
 
     async def _opened(self, rows: list[tuple[Any, ...]], connection: Connection) -> list[ClaimedTask]:
         """Claimed tasks with their texts out of the vault."""
@@ -335,6 +341,13 @@ class ClaimStore:
         )
         return rows[0][0], rows[0][1]
 
+    async def low_priority(self) -> LowPriority:
+        """Whether records of low priority are paused, and how many of the version that holds back."""
+        rows = await transact(
+            self._pool, lambda c: self._all(c, "low_priority", {"version_id": self._version_id})
+        )
+        return LowPriority(*rows[0])
+
     async def release(self) -> None:
         """End the worker's lease: a run that is over holds nothing."""
         if self._owner.lease_id is not None:
@@ -357,6 +370,15 @@ class ClaimStore:
     async def _all(self, connection: Connection, name: str, parameters: Any) -> list[tuple[Any, ...]]:
         cursor = await connection.execute(self._sql[name], parameters)
         return await cursor.fetchall()
+
+
+def _batches(offers: Sequence[Offer]) -> Iterator[dict[InputKey, Offer]]:
+    """The offers in batches in which no key stands twice."""
+    rest = list(offers)
+    while rest:
+        batch: dict[InputKey, Offer] = {}
+        rest = [offer for offer in rest if batch.setdefault(offer.record.key, offer) is not offer]
+        yield batch
 
 
 def _claims(batch: dict[InputKey, Offer], won: dict[InputKey, ClaimedTask], not_won: list[NotWon]) -> Claims:

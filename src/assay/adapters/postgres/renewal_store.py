@@ -12,7 +12,7 @@ from psycopg.rows import tuple_row
 
 from assay.adapters.postgres.owner_lease import OwnerLease
 from assay.adapters.postgres.queries import queries
-from assay.adapters.postgres.session import columns, hang_up
+from assay.adapters.postgres.session import columns, hang_up, prepare_threshold, startup_options
 from assay.ports import HeldLease
 
 # Attempts that are remembered beyond those held, before the list is cleaned.
@@ -104,7 +104,8 @@ class RenewalStore:
             row_factory=tuple_row,
             application_name="assay renewal",
             connect_timeout=max(int(self._lease / 3), 2),
-            options=f"-c statement_timeout={int(self._limit * 1000)}",
+            prepare_threshold=prepare_threshold(),
+            options=startup_options(f"-c statement_timeout={int(self._limit * 1000)}"),
         )
 
     def close(self) -> None:

@@ -49,14 +49,38 @@ _CONSTRAINTS: Final[dict[str, tuple[str, ...]]] = {
     "assay.instance": (
         "instance_clock_scale_check", "instance_kind_check", "instance_only_row_check", "instance_pkey",
     ),
+    "assay.isolated_acts": (
+        "act_says_why", "assignment_names_an_owner", "fix_names_its_input", "isolated_acts_actor_check",
+        "isolated_acts_fix_check", "isolated_acts_isolated_id_fkey", "isolated_acts_kind_check",
+        "isolated_acts_one_end", "isolated_acts_pkey", "isolated_acts_reason_check",
+    ),
     "assay.isolated_records": (
         "isolated_records_error_code_check", "isolated_records_pkey",
         "isolated_records_source_id_partition_no_source_offset_key", "isolated_records_state_check",
     ),
     "assay.leases": ("leases_check", "leases_pkey"),
     "assay.legal_moves": ("legal_moves_from_state_move_to_state_key",),
+    "assay.low_priority_acts": (
+        "low_priority_acts_actor_check", "low_priority_acts_kind_check", "low_priority_acts_name_check",
+        "low_priority_acts_pkey", "low_priority_acts_reason_check",
+    ),
+    "assay.outbox_buckets": (
+        "bucket_is_leased_to_somebody", "outbox_buckets_bucket_check", "outbox_buckets_pkey",
+        "outbox_buckets_revision_check",
+    ),
     "assay.outbox_events": (
         "outbox_events_aggregate_kind_check", "outbox_events_kind_check", "outbox_events_pkey",
+    ),
+    "assay.outbox_failures": (
+        "outbox_failures_pkey", "outbox_failures_reason_check", "outbox_failures_tries_check",
+    ),
+    "assay.outbox_horizon": ("outbox_horizon_only_row_check", "outbox_horizon_pkey"),
+    "assay.outbox_parked": (
+        "outbox_parked_event_id_key", "outbox_parked_parked_by_check", "outbox_parked_pkey",
+        "outbox_parked_reason_check",
+    ),
+    "assay.outbox_publishers": (
+        "outbox_publishers_pkey", "outbox_publishers_publisher_check", "outbox_publishers_sink_check",
     ),
     "assay.parked_tasks": ("parked_tasks_pkey",),
     "assay.pipeline_versions": (

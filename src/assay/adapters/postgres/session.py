@@ -40,18 +40,29 @@ _IDLE_SECONDS: Final = 10.0
 _SILENCE: Final = 1.25
 
 
+# Set to 1 where the URL leads to PgBouncer in transaction mode.
+PGBOUNCER: Final = "ASSAY_PGBOUNCER"
+_PREPARE_AFTER: Final = 5
+
+
 class DatabaseUnavailable(AssayError):
     """PostgreSQL did not answer for as long as we were told to wait."""
 
 
 class Pool(AsyncConnectionPool[Connection]):
     """Connections of a worker. A transaction that takes longer than `silence_seconds` loses its connection:
-    the server's own limits do not help when its answers are swallowed on the way."""
+    the server's own limits do not help when its answers are swallowed on the way. While the database is away
+    a transaction is tried again for `patience_seconds`; `away`: whether it is, as far as the last try knows.
+    """
 
     silence_seconds: float = 60.0 * _SILENCE
+    patience_seconds: float = 60.0
+    away: bool = False
 
 
-def make_pool(url: str, *, size: int, statement_timeout_seconds: float = 60.0) -> Pool:
+def make_pool(
+    url: str, *, size: int, statement_timeout_seconds: float = 60.0, patience_seconds: float = 60.0
+) -> Pool:
     """A pool, not yet opened. Sessions are named, idle transactions and hung statements end by themselves.
 
     Plans are made for each execution: a batch is worth a millisecond of planning, and a generic plan that was
@@ -68,9 +79,11 @@ def make_pool(url: str, *, size: int, statement_timeout_seconds: float = 60.0) -
         kwargs={
             "row_factory": tuple_row,
             "application_name": "assay",
-            "options": f"-c statement_timeout={milliseconds} "
-            f"-c idle_in_transaction_session_timeout={idle} "
-            "-c plan_cache_mode=force_custom_plan -c random_page_cost=1.1",
+            "options": startup_options(
+                f"-c statement_timeout={milliseconds} -c idle_in_transaction_session_timeout={idle} "
+                "-c plan_cache_mode=force_custom_plan -c random_page_cost=1.1"
+            ),
+            "prepare_threshold": prepare_threshold(),
             "keepalives_idle": 10,
             "connect_timeout": 10,
         },
@@ -78,7 +91,22 @@ def make_pool(url: str, *, size: int, statement_timeout_seconds: float = 60.0) -
         check=_check,
     )
     pool.silence_seconds = statement_timeout_seconds * _SILENCE
+    pool.patience_seconds = patience_seconds
     return pool
+
+
+def startup_options(options: str) -> str:
+    """Settings of a session. PgBouncer refuses them: behind it they are the role's, and none are sent."""
+    return "" if _behind_pgbouncer() else options
+
+
+def prepare_threshold() -> int | None:
+    """After how many executions a statement is prepared: never where the next may meet another session."""
+    return None if _behind_pgbouncer() else _PREPARE_AFTER
+
+
+def _behind_pgbouncer() -> bool:
+    return os.environ.get(PGBOUNCER) == "1"
 
 
 async def _check(connection: Connection) -> None:
@@ -108,27 +136,31 @@ async def transact(
     pool: Pool,
     work: Callable[[Connection], Awaitable[T]],
     *,
-    patience_seconds: float = 60.0,
+    patience_seconds: float | None = None,
     clock: Callable[[], float] | None = None,
 ) -> T:
     """Run `work` in one transaction; try again after a deadlock, and after a lost connection.
 
     After a lost connection nobody knows whether the commit went through, so `work` must be safe to run
     twice: claims know their own leases by the attempt ids, finishes are fenced and proven by the history. A
-    silent connection counts as lost. Raises `DatabaseUnavailable` once `patience_seconds` have passed without
-    success, not before a second try.
+    silent connection counts as lost. Raises `DatabaseUnavailable` once `patience_seconds` (the pool's, if not
+    given) have passed without success, not before a second try.
     """
     now = clock or asyncio.get_running_loop().time
-    deadline = now() + patience_seconds
+    deadline = now() + (pool.patience_seconds if patience_seconds is None else patience_seconds)
     tries = 0
     while True:
         try:
-            return await _try(pool, work)
+            result = await _try(pool, work)
+            pool.away = False
+            return result
         except _RETRYABLE:
             tries += 1
             pause = _jitter.uniform(0, min(0.05 * 2**tries, 1.0))
         except _LOST as lost:
             tries += 1
+            # One lost connection is an accident, two in a row are an outage.
+            pool.away = tries > 1
             if now() >= deadline and tries > 1:
                 raise DatabaseUnavailable(
                     f"PostgreSQL gave no answer ({type(lost).__name__}); nothing is lost, "

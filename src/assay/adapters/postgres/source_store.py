@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from assay.adapters.postgres.claim_rows import attributes_of
 from assay.adapters.postgres.queries import queries
 from assay.adapters.postgres.record_keys import RecordKeys
 from assay.adapters.postgres.session import Connection, Pool, columns, transact
@@ -38,6 +39,15 @@ class SourceStore:
         rows = await transact(self._pool, lambda c: self._all(c, "read_checkpoint", parameters))
         return int(rows[0][0]) if rows else 0
 
+    async def position(self, source_id: int, partition: int) -> int | None:
+        """The first offset without a durable destination, whichever version read it; None: never read.
+
+        A topic is read once for a pipeline, not once for each of its versions.
+        """
+        parameters = {"source_id": source_id, "partition": partition}
+        rows = await transact(self._pool, lambda c: self._all(c, "read_position", parameters))
+        return None if rows[0][0] is None else int(rows[0][0])
+
     async def commit(self, source_id: int, offset: int, partition: int = 0) -> None:
         """Everything below `offset` has a durable destination."""
         parameters = {"source_id": source_id, "version_id": self._version_id,
@@ -60,7 +70,8 @@ class SourceStore:
         subject_keys = await self._keys.ensure_subjects(connection, subjects)
         rows = [self._row(source_id, isolation, subject_keys) for isolation in isolations]
         names = ("partitions", "offsets", "lines", "error_codes", "error_types", "paths", "record_ids",
-                 "input_versions", "sha256s", "subject_ids", "wrapped_keys", "ciphertexts")  # fmt: skip
+                 "input_versions", "sha256s", "subject_ids", "wrapped_keys", "ciphertexts", "timestamps_ms",
+                 "attributes")  # fmt: skip
         parameters = columns(rows, names) | {"source_id": source_id, "kek_id": self._vault.kek_id}
         found = await self._all(connection, "isolate", parameters)
         return int(found[0][0])
@@ -74,7 +85,8 @@ class SourceStore:
         return (position.partition, position.offset, position.line, isolation.error_code,
                 isolation.error_type, isolation.path, record.record_id if record else None,
                 record.input_version if record else None, record.sha256 if record else None,
-                subject, wrapped, sealed)  # fmt: skip
+                subject, wrapped, sealed, position.timestamp_ms,
+                attributes_of(record) if record else None)  # fmt: skip
 
     async def _all(self, connection: Connection, name: str, parameters: Any) -> list[tuple[Any, ...]]:
         cursor = await connection.execute(self._sql[name], parameters)

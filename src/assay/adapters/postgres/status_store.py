@@ -38,7 +38,7 @@ class Status:
     """The whole database at one moment.
 
     `workers`: who holds how many tasks under live and expired leases. `accounts`: vendor accounts with their
-    limits (per minute) and breaker.
+    limits (per minute) and breaker. `low_priority`: pipelines whose records of low priority are paused.
     """
 
     database: Row
@@ -49,6 +49,7 @@ class Status:
     sources: list[Row] = field(default_factory=list)
     isolated: list[Row] = field(default_factory=list)
     outbox: Row = field(default_factory=dict)
+    low_priority: list[Row] = field(default_factory=list)
 
 
 _NO_WAITING: Row = {"live_leases": 0, "expired_leases": 0, "parked": 0, "due": 0, "next_due": None}
@@ -99,6 +100,7 @@ class StatusStore:
             sources=found["status_sources"],
             isolated=found["status_isolated"],
             outbox=found["status_outbox"][0],
+            low_priority=found["status_low_priority"],
         )
 
     def applied_migrations(self) -> list[Row]:

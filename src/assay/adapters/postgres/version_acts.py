@@ -57,10 +57,16 @@ class VersionActs:
     # --- stop and resume ------------------------------------------------------------------------------
 
     def stop(self, version_id: int, *, reason: str, actor: str) -> bool:
-        """Stop the version for all its workers; False when it was stopped already."""
+        """Stop the version for all its workers; False when a person had stopped it already.
+
+        A person's stop takes the place of a failure's, which the next run would clear.
+        """
         terms = {"version_id": version_id, "code": STOPPED_BY_PERSON, "http_status": None, "reason": reason,
                  "actor": actor}  # fmt: skip
         with self._connect() as connection:
+            failed = self._open_stop(connection, version_id)
+            if failed is not None and failed.code != STOPPED_BY_PERSON:
+                self._clear(connection, version_id, failed, reason, actor)
             return connection.execute(self._sql["version_stop"], terms).fetchone() is not None
 
     def resume(self, version_id: int, *, reason: str | None, actor: str) -> bool:

@@ -14,12 +14,16 @@ from psycopg.rows import tuple_row
 
 from assay.adapters.postgres.queries import queries
 from assay.adapters.postgres.version_acts import VersionActs
+from assay.adapters.postgres.version_events import STOPPED_BY_PERSON
 from assay.domain.failures import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True)
 class VersionRow:
-    """A registered pipeline version as people list it; `stopped` is the code of the stop that holds it."""
+    """A registered pipeline version as people list it; `stopped` is the code of the stop that holds it.
+
+    `left_out`: a person stopped it before any of its records was settled.
+    """
 
     version_id: int
     name: str
@@ -31,6 +35,7 @@ class VersionRow:
     stage: str
     frozen: bool
     stopped: str | None
+    left_out: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +118,10 @@ class VersionStore:
         """Versions of one line, or of all."""
         with self._connect() as connection:
             return [
-                VersionRow(*row) for row in connection.execute(self._sql["list_versions"], {"name": name})
+                VersionRow(*row)
+                for row in connection.execute(
+                    self._sql["list_versions"], {"name": name, "by_person": STOPPED_BY_PERSON}
+                )
             ]
 
     def resolve(self, reference: str, name: str | None = None) -> FoundVersion:
@@ -131,10 +139,11 @@ class VersionStore:
         return FoundVersion(*rows[0])
 
     def left_behind(self, name: str, version_id: int) -> dict[str, int]:
-        """Unfinished tasks of other versions of the line, by label or digest."""
+        """Unfinished tasks of other versions of the line that no person stopped, by label or digest."""
         with self._connect() as connection:
             rows = connection.execute(
-                self._sql["left_behind"], {"name": name, "version_id": version_id}
+                self._sql["left_behind"],
+                {"name": name, "version_id": version_id, "by_person": STOPPED_BY_PERSON},
             ).fetchall()
         return {label or digest[:12]: count for digest, label, count in rows}
 

@@ -58,7 +58,7 @@ JOIN assay.annotation_tasks t ON t.version_id = sensitive.version_id
 JOIN (
     SELECT task_id, label_json FROM assay.annotation_outputs
     UNION ALL
-    SELECT task_id, payload -> 'label' FROM assay.outbox_events
+    SELECT task_id, payload -> 'label' FROM assay.known_events
     WHERE jsonb_typeof(payload -> 'label') = 'object'
 ) shown ON shown.task_id = t.task_id
 WHERE jsonb_path_exists(shown.label_json, sensitive.path)

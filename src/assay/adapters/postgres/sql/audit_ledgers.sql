@@ -83,15 +83,21 @@ WHERE c.pass_number = 2 AND t.first_pass_code IS NULL
 
 -- name: every_revision_has_its_event
 -- Each revision of a result, from 1 on, has its event.
+-- Receipts are forgotten by day of delivery, so what is missing is a first part of an aggregate's revisions, or
+-- all of them where the last one came about before the horizon.
 SELECT 'result ' || r.name || '/' || r.record_id, r.task_id
 FROM assay.results r
+CROSS JOIN assay.outbox_horizon h
 LEFT JOIN (
     SELECT aggregate_id, count(DISTINCT revision) AS told, min(revision) AS first, max(revision) AS last
-    FROM assay.outbox_events
+    FROM assay.known_events
     WHERE aggregate_kind = 'result' AND kind <> 'superseded'
     GROUP BY aggregate_id
 ) e ON e.aggregate_id = r.name || '/' || r.record_id
-WHERE (e.told, e.first, e.last) IS DISTINCT FROM (r.revision::int8, 1, r.revision)
+WHERE NOT CASE
+    WHEN e.told IS NULL THEN r.updated_at < h.forgotten_before
+    ELSE e.last = r.revision AND e.told = e.last - e.first + 1
+         AND (e.first = 1 OR h.forgotten_before > '-infinity') END
 
 -- name: events_are_in_order
 -- Events of one aggregate are queued in the order of their revisions.
@@ -99,21 +105,61 @@ SELECT 'event ' || event_id, task_id
 FROM (
     SELECT event_id, task_id, revision,
            lag(revision) OVER (PARTITION BY aggregate_kind, aggregate_id ORDER BY outbox_id) AS before
-    FROM assay.outbox_events
+    FROM assay.known_events
 ) told
 WHERE revision < before
 
+-- name: no_event_overtakes
+-- No event was delivered while an earlier one of its aggregate waited.
+-- What a person parked is out of the way. Deliveries of one batch share their time.
+SELECT 'event ' || event_id, task_id
+FROM (
+    SELECT event_id, task_id, place, published_at,
+           max(published_at) OVER earlier AS before, bool_or(place = 'waiting') OVER earlier AS waits
+    FROM assay.known_events
+    WHERE place <> 'parked'
+    WINDOW earlier AS (PARTITION BY aggregate_kind, aggregate_id ORDER BY outbox_id
+                       ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+) told
+WHERE place = 'published' AND (waits OR published_at < before - interval '1 minute')
+
 -- name: event_is_told_once
--- No event stands in the outbox twice.
+-- No event is known twice: it waits, or was delivered, or is parked.
 SELECT 'event ' || event_id, max(task_id)
-FROM assay.outbox_events
+FROM assay.known_events
 GROUP BY event_id
 HAVING count(*) > 1
+
+-- name: receipt_follows_its_event
+-- A receipt names its sink, and a delivery that came after the event.
+-- Here and above a minute is left for clocks that are set back.
+SELECT 'event ' || event_id, task_id
+FROM assay.outbox_receipts
+WHERE sink = '' OR published_at < created_at - interval '1 minute'
+
+-- name: refusal_is_of_a_waiting_event
+-- What holds an aggregate back is the first event of it that waits.
+SELECT 'event ' || f.event_id, NULL::int8
+FROM assay.outbox_failures f
+LEFT JOIN assay.outbox_events e ON e.bucket = f.bucket AND e.outbox_id = f.outbox_id
+WHERE (e.event_id, e.aggregate_kind, e.aggregate_id)
+      IS DISTINCT FROM (f.event_id, f.aggregate_kind, f.aggregate_id)
+   OR EXISTS (
+       SELECT FROM assay.outbox_events b
+       WHERE b.bucket = f.bucket AND b.outbox_id < f.outbox_id
+         AND b.aggregate_kind = f.aggregate_kind AND b.aggregate_id = f.aggregate_id)
+
+-- name: every_bucket_is_there
+-- The outbox has its 64 buckets, so that every event has a publisher.
+SELECT 'bucket ' || n, NULL::int8
+FROM generate_series(0, 63) AS n
+LEFT JOIN assay.outbox_buckets b ON b.bucket = n
+WHERE b.bucket IS NULL
 
 -- name: event_id_is_derived
 -- Event ids are derived from aggregate, kind, revision and restore epoch.
 SELECT 'event ' || e.event_id, e.task_id
-FROM assay.outbox_events e
+FROM assay.known_events e
 CROSS JOIN LATERAL (
     SELECT CASE e.kind WHEN 'superseded' THEN 'superseded:' || e.task_id ELSE e.kind END AS kind
 ) AS named
@@ -124,7 +170,7 @@ WHERE e.event_id NOT IN (
 -- name: event_tells_of_what_exists
 -- Every event tells of a result, isolated record or version that exists.
 SELECT 'event ' || e.event_id, e.task_id
-FROM assay.outbox_events e
+FROM assay.known_events e
 LEFT JOIN assay.results r ON e.aggregate_kind = 'result' AND r.name || '/' || r.record_id = e.aggregate_id
 LEFT JOIN assay.annotation_tasks t ON t.task_id = e.task_id
 LEFT JOIN assay.isolated_records i
@@ -137,9 +183,10 @@ WHERE NOT coalesce(CASE e.aggregate_kind
 
 -- name: event_kind_fits_the_state_told
 -- A quarantined event tells of a quarantined task, a completed one does not.
+-- Payloads leave with the event: what was delivered was checked before, or not at all.
 SELECT 'event ' || event_id, task_id
-FROM assay.outbox_events
-WHERE kind IN ('completed', 'quarantined')
+FROM assay.known_events
+WHERE kind IN ('completed', 'quarantined') AND payload IS NOT NULL
   AND (kind = 'quarantined') IS DISTINCT FROM (payload ->> 'state' = 'quarantined')
 
 -- name: last_event_shows_the_result
@@ -147,28 +194,32 @@ WHERE kind IN ('completed', 'quarantined')
 SELECT 'result ' || r.name || '/' || r.record_id, r.task_id
 FROM assay.results r
 JOIN assay.pipeline_versions v ON v.version_id = r.version_id
-JOIN assay.outbox_events e
+JOIN assay.known_events e
     ON e.aggregate_kind = 'result' AND e.aggregate_id = r.name || '/' || r.record_id
     AND e.revision = r.revision AND e.kind <> 'superseded'
-WHERE (e.task_id, e.payload ->> 'record_id', e.payload ->> 'input_version', e.payload ->> 'pipeline_version')
-      IS DISTINCT FROM (r.task_id, r.record_id, r.input_version::text, v.pipeline_version)
+WHERE e.task_id IS DISTINCT FROM r.task_id
+   OR (e.payload IS NOT NULL
+       AND (e.payload ->> 'record_id', e.payload ->> 'input_version', e.payload ->> 'pipeline_version')
+           IS DISTINCT FROM (r.record_id, r.input_version::text, v.pipeline_version))
 
 -- name: superseded_task_is_announced
 -- Every superseded task has its event.
 SELECT 'task ' || t.task_id, t.task_id
 FROM assay.annotation_tasks t
-WHERE t.state = 'superseded'
+CROSS JOIN assay.outbox_horizon h
+WHERE t.state = 'superseded' AND t.last_moved_at >= h.forgotten_before
   AND NOT EXISTS (
-      SELECT FROM assay.outbox_events e WHERE e.task_id = t.task_id AND e.kind = 'superseded')
+      SELECT FROM assay.known_events e WHERE e.task_id = t.task_id AND e.kind = 'superseded')
 
 -- name: isolated_record_is_announced
 -- Every isolated record and conflict has its event.
 SELECT 'isolated ' || i.isolated_id, NULL::int8
 FROM assay.isolated_records i
-LEFT JOIN assay.outbox_events e
+CROSS JOIN assay.outbox_horizon h
+LEFT JOIN assay.known_events e
     ON e.aggregate_kind = 'isolated_record' AND e.aggregate_id = i.isolated_id::text
     AND e.kind = CASE i.error_code WHEN 'input_schema_invalid' THEN 'isolated' ELSE 'conflict' END
-WHERE e.outbox_id IS NULL
+WHERE e.outbox_id IS NULL AND i.created_at >= h.forgotten_before
 
 -- name: parked_task_is_on_the_work_list
 -- A parked task is on the work list, with its due time.

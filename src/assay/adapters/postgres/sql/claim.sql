@@ -78,7 +78,7 @@ ON CONFLICT (source_id, partition_no, source_offset) DO NOTHING
 
 -- name: claim_register_inputs
 -- The first content of an identity is stored, encrypted; later offers of the identity change nothing.
--- `attributes` is NULL, or an object of strings. Returns the key and text_ref of each input that this statement
+-- `attributes` is NULL, or an object of strings (and the message's time in milliseconds). Returns the key and text_ref of each input that this statement
 -- stored. Callers send the keys in order.
 WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now),
 offered AS MATERIALIZED (
@@ -93,13 +93,15 @@ registered AS (
     INSERT INTO assay.inputs
         (record_id, input_version, input_sha256, encrypted_text_ref, source_id, partition_no, source_offset,
          source_line, document_type, customer, subject_id, language, sensitivity, jurisdiction,
-         schema_version, ocr_version, priority, correlation_id, trace_parent, document_ref, first_seen_at)
+         schema_version, ocr_version, priority, correlation_id, trace_parent, document_ref, source_name,
+         source_timestamp, first_seen_at)
     SELECT o.record_id, o.input_version, o.input_sha256, nextval('assay_vault.refs'),
            %(source_id)b::int4, o.partition_no, o.source_offset, o.source_line,
            o.attributes ->> 'document_type', o.attributes ->> 'customer', o.attributes ->> 'subject_id',
            o.attributes ->> 'language', o.attributes ->> 'sensitivity', o.attributes ->> 'jurisdiction',
            o.attributes ->> 'schema_version', o.attributes ->> 'ocr_version', o.attributes ->> 'priority',
            o.attributes ->> 'correlation_id', o.attributes ->> 'trace_parent', o.attributes ->> 'document_ref',
+           o.attributes ->> 'source', to_timestamp((o.attributes ->> 'source_timestamp')::float8 / 1000),
            clock.now
     FROM offered o, clock
     ORDER BY o.record_id COLLATE "C", o.input_version
@@ -192,6 +194,31 @@ SELECT %(version_id)b::int4, %(actor)b::text, clock.now,
        clock.now + make_interval(secs => %(lease_seconds)b::float8), %(task_ids)b::int8[], %(lease_id)b::int8
 FROM (SELECT assay.assay_now() AS now) AS clock
 
+-- name: claim_park
+-- Tasks that this transaction has claimed wait instead, due at once: no attempt and no age is used up. The work
+-- list has them from here on, so that any worker of the version finds them.
+WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now),
+parked AS (
+    UPDATE assay.annotation_tasks t
+    SET state = 'retry_scheduled', attempt_id = NULL, lease_until = NULL, lease_id = NULL,
+        not_before = clock.now, attempts = greatest(t.attempts - 1, 0), moves = t.moves + 1,
+        last_move = 'park', last_moved_at = clock.now, last_actor = %(actor)b::text,
+        last_reason = %(reason)b::text
+    FROM clock
+    WHERE t.task_id = ANY (%(task_ids)b::int8[])
+    RETURNING t.task_id, t.version_id, t.not_before, t.record_id, t.input_version
+)
+INSERT INTO assay.parked_tasks AS p (task_id, version_id, due_at, low)
+SELECT t.task_id, t.version_id, t.not_before, coalesce(i.priority = 'low', false)
+FROM parked t
+LEFT JOIN LATERAL (
+    SELECT i.priority FROM assay.inputs i
+    WHERE i.record_id = t.record_id AND i.input_version = t.input_version
+    OFFSET 0
+) AS i ON true
+ORDER BY t.task_id
+ON CONFLICT (task_id) DO UPDATE SET due_at = excluded.due_at, low = excluded.low
+
 -- name: claim_keys
 -- Wrapped data keys of inputs that somebody else stored.
 SELECT text_ref, subject_id, kek_id, wrapped_key
@@ -216,15 +243,17 @@ WHERE subject_id = ANY (%(subject_ids)b::text[])
 -- locked, claim_waiting decides. (Locking parked rows first would turn the lock order around.) A retry whose
 -- lease was renewed is past its due_at and no candidate: many of them must not use up the limit. The pages of
 -- the work list are cut by key (due_at, task_id), never by an offset: a page of tasks that cannot be claimed
--- does not hide what is behind it. Only what waits because its vendor failed is a retry: up to `retries` of
--- those, however much else is due (a drained run, a breaker or a stop parked it). `lease_to_end`: the lease that end_leases has to end before. Texts count
--- against a budget of bytes; the first one always fits.
-WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now),
-due AS (
-    SELECT p.task_id, p.due_at, t.state, t.lease_id, t.encrypted_text_ref,
+-- does not hide what is behind it. Normal records come before those of low priority (`low_first` turns that
+-- around), each with a key of its own; while low priority is paused none of those is looked at. Only what waits
+-- because its vendor failed is a retry: up to `retries` of those, however much else is due (a drained run, a
+-- breaker or a stop parked it). `lease_to_end`: the lease that end_leases has to end before. Texts count against
+-- a budget of bytes; the first one always fits. The clock is a scalar and `due` is written out for each of its
+-- readers: so each reads the index in its order and ends at its limit.
+WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now, assay.low_paused(%(version_id)b::int4) AS low_paused),
+due AS NOT MATERIALIZED (
+    SELECT p.task_id, p.due_at, p.low, t.state, t.lease_id, t.encrypted_text_ref,
            t.state = 'retry_scheduled' AND t.last_reason = ANY (%(retry_codes)b::text[]) AS is_retry
     FROM assay.parked_tasks p
-    CROSS JOIN clock
     CROSS JOIN LATERAL (
         SELECT t.state, t.lease_id, t.encrypted_text_ref, t.last_reason,
                assay.lease_end(t.lease_until, t.lease_id) AS lease_end
@@ -232,14 +261,22 @@ due AS (
         WHERE t.task_id = p.task_id
         OFFSET 0
     ) AS t
-    WHERE p.version_id = %(version_id)b::int4 AND p.due_at <= clock.now
-      AND (p.due_at, p.task_id) > (%(after_due)b::timestamptz, %(after_task)b::int8)
-      AND (t.state = 'retry_scheduled' OR t.lease_end < clock.now)
+    WHERE p.version_id = %(version_id)b::int4 AND p.due_at <= (SELECT now FROM clock)
+      AND (t.state = 'retry_scheduled' OR t.lease_end < (SELECT now FROM clock))
 ),
 parked AS MATERIALIZED (
-    (SELECT * FROM due WHERE is_retry ORDER BY due_at, task_id LIMIT %(retries)b::int4)
+    (SELECT * FROM due
+     WHERE NOT low AND is_retry AND (due_at, task_id) > (%(after_due)b::timestamptz, %(after_task)b::int8)
+     ORDER BY due_at, task_id LIMIT %(retries)b::int4)
     UNION ALL
-    (SELECT * FROM due WHERE NOT is_retry ORDER BY due_at, task_id LIMIT %(most)b::int4)
+    (SELECT * FROM due
+     WHERE NOT low AND NOT is_retry AND (due_at, task_id) > (%(after_due)b::timestamptz, %(after_task)b::int8)
+     ORDER BY due_at, task_id LIMIT %(most)b::int4)
+    UNION ALL
+    (SELECT * FROM due
+     WHERE low AND NOT (SELECT low_paused FROM clock) AND (NOT is_retry OR %(retries)b::int4 > 0)
+       AND (due_at, task_id) > (%(low_after_due)b::timestamptz, %(low_after_task)b::int8)
+     ORDER BY due_at, task_id LIMIT %(most)b::int4)
 ),
 abandoned AS MATERIALIZED (
     SELECT t.task_id, t.lease_id AS lease_to_end, t.encrypted_text_ref
@@ -260,25 +297,32 @@ abandoned AS MATERIALIZED (
     LIMIT %(most)b::int4
 ),
 found AS (
-    SELECT task_id, min(due_at) AS due_at, max(lease_to_end) AS lease_to_end,
-           max(encrypted_text_ref) AS encrypted_text_ref
-    FROM (SELECT task_id, due_at, CASE WHEN state = 'processing' THEN lease_id END AS lease_to_end,
-                 encrypted_text_ref
-          FROM parked
-          UNION ALL
-          SELECT task_id, NULL, lease_to_end, encrypted_text_ref FROM abandoned) AS each
-    GROUP BY task_id
+    SELECT each.*, CASE WHEN due_at IS NULL THEN 0 WHEN low = %(low_first)b::bool THEN 1 ELSE 2 END AS rank
+    FROM (
+        SELECT task_id, min(due_at) AS due_at, bool_or(low) AS low, bool_or(is_retry) AS is_retry,
+               max(lease_to_end) AS lease_to_end, max(encrypted_text_ref) AS encrypted_text_ref
+        FROM (SELECT task_id, due_at, low, is_retry, encrypted_text_ref,
+                     CASE WHEN state = 'processing' THEN lease_id END AS lease_to_end
+              FROM parked
+              UNION ALL
+              SELECT task_id, NULL, NULL, false, encrypted_text_ref, lease_to_end FROM abandoned) AS either
+        GROUP BY task_id
+    ) AS each
+),
+counted AS (
+    SELECT f.*, count(*) FILTER (WHERE is_retry) OVER (ORDER BY rank, due_at, task_id) AS retries FROM found f
 ),
 sized AS (
-    SELECT f.task_id, f.due_at, f.lease_to_end,
-           sum(coalesce(octet_length(x.ciphertext), 0)) OVER (ORDER BY f.due_at NULLS FIRST, f.task_id) AS bytes,
-           row_number() OVER (ORDER BY f.due_at NULLS FIRST, f.task_id) AS place
-    FROM found f
+    SELECT f.task_id, f.due_at, f.lease_to_end, f.low,
+           sum(coalesce(octet_length(x.ciphertext), 0)) OVER (ORDER BY f.rank, f.due_at, f.task_id) AS bytes,
+           row_number() OVER (ORDER BY f.rank, f.due_at, f.task_id) AS place
+    FROM counted f
     LEFT JOIN LATERAL (
         SELECT x.ciphertext FROM assay_vault.texts x WHERE x.text_ref = f.encrypted_text_ref OFFSET 0
     ) AS x ON true
+    WHERE NOT f.is_retry OR f.retries <= %(retries)b::int4
 )
-SELECT task_id, due_at, lease_to_end
+SELECT task_id, due_at, lease_to_end, low
 FROM sized
 WHERE place = 1 OR (bytes <= %(bytes)b::int8 AND place <= %(most)b::int4)
 ORDER BY place
@@ -385,9 +429,20 @@ gone AS (
 SELECT count(*) FROM done
 
 -- name: next_due
--- Seconds until the next parked task of this version comes up (0: now; NULL: none), and how many there are.
+-- Seconds until the next parked task of this version comes up (0: now; NULL: none), and how many there are,
+-- but for those that the pause of low priority holds back.
 SELECT CASE WHEN count(*) > 0
             THEN greatest(extract(epoch FROM min(p.due_at) - assay.assay_now()), 0)::float8 END,
        count(*)
 FROM assay.parked_tasks p
 WHERE p.version_id = %(version_id)b::int4
+  AND (NOT p.low OR NOT (SELECT assay.low_paused(%(version_id)b::int4)))
+
+-- name: low_priority
+-- Whether records of low priority are paused, and how many parked tasks that holds back.
+SELECT pause.is_on, held.tasks
+FROM (SELECT assay.low_paused(%(version_id)b::int4) AS is_on OFFSET 0) AS pause
+CROSS JOIN LATERAL (
+    SELECT count(*) AS tasks FROM assay.parked_tasks p
+    WHERE pause.is_on AND p.version_id = %(version_id)b::int4 AND p.low
+) AS held

@@ -5,7 +5,8 @@
 SELECT i.input_version, encode(i.input_sha256, 'hex') AS input_sha256, s.name AS source, s.kind AS source_kind,
        i.partition_no AS partition, i.source_offset AS offset, i.source_line AS line, i.first_seen_at,
        i.document_type, i.customer, i.subject_id, i.language, i.sensitivity, i.jurisdiction,
-       i.schema_version, i.ocr_version, i.priority, i.correlation_id, i.trace_parent, i.document_ref
+       i.schema_version, i.ocr_version, i.priority, i.correlation_id, i.trace_parent, i.document_ref,
+       i.source_name, i.source_timestamp
 FROM assay.inputs i
 JOIN assay.sources s ON s.source_id = i.source_id
 WHERE i.record_id = %(record_id)s::text
@@ -120,9 +121,10 @@ WHERE r.record_id = %(record_id)s::text AND r.name = ANY (%(names)s::text[])
 ORDER BY r.name
 
 -- name: explain_events
--- The events of the record, in order.
-SELECT event_id, aggregate_kind, aggregate_id, kind, revision, task_id, created_at, published_at
-FROM assay.outbox_events
+-- The events of the record, in order: those that wait or are parked, and what is left of those delivered.
+SELECT event_id, aggregate_kind, aggregate_id, kind, revision, task_id, created_at, place, published_at, sink,
+       position
+FROM assay.known_events
 WHERE (aggregate_kind = 'result' AND aggregate_id = ANY (%(result_ids)s::text[]))
    OR (aggregate_kind = 'isolated_record' AND aggregate_id = ANY (%(isolated_ids)s::text[]))
 ORDER BY outbox_id
@@ -131,10 +133,13 @@ ORDER BY outbox_id
 -- Isolated pieces that name this record, or that stand at this row or line of a source of that name.
 SELECT i.isolated_id, s.name AS source, i.partition_no AS partition, i.source_offset AS offset,
        i.source_line AS line, i.error_code, i.error_type, i.path, i.record_id, i.input_version, i.owner,
-       i.state, i.replay_count, i.replay_policy, i.created_at
+       i.state, i.replay_count, i.replay_policy, i.source_timestamp, i.created_at, a.actor AS ended_by,
+       a.reason AS ended_because, a.at AS ended_at, a.fix, a.record_id AS became_record_id,
+       a.input_version AS became_input_version
 FROM assay.isolated_records i
 JOIN assay.sources s ON s.source_id = i.source_id
-WHERE i.record_id = %(record_id)s::text
+LEFT JOIN assay.isolated_acts a ON a.isolated_id = i.isolated_id AND a.kind IN ('closed', 'fixed')
+WHERE i.record_id = %(record_id)s::text OR a.record_id = %(record_id)s
    OR (s.name = %(source)s::text AND (i.source_offset + 1 = %(row)s::int8 OR i.source_line = %(row)s))
 ORDER BY i.isolated_id
 

@@ -297,9 +297,14 @@ ORDER BY t.task_id
 
 -- name: finish_parked
 -- Parked tasks enter the work list (or get a new due time).
-INSERT INTO assay.parked_tasks AS p (task_id, version_id, due_at)
-SELECT t.task_id, t.version_id, t.not_before
+INSERT INTO assay.parked_tasks AS p (task_id, version_id, due_at, low)
+SELECT t.task_id, t.version_id, t.not_before, coalesce(i.priority = 'low', false)
 FROM assay.annotation_tasks t
+LEFT JOIN LATERAL (
+    SELECT i.priority FROM assay.inputs i
+    WHERE i.record_id = t.record_id AND i.input_version = t.input_version
+    OFFSET 0
+) AS i ON true
 WHERE t.task_id = ANY (%(task_ids)b::int8[])
 ORDER BY t.task_id
 ON CONFLICT (task_id) DO UPDATE SET due_at = excluded.due_at

@@ -12,6 +12,11 @@ RETURNING source_id
 SELECT committed_offset FROM assay.source_checkpoints
 WHERE source_id = %(source_id)s AND version_id = %(version_id)s AND partition_no = %(partition)s
 
+-- name: read_position
+-- How far a partition has been read by whichever version.
+SELECT max(committed_offset) FROM assay.source_checkpoints
+WHERE source_id = %(source_id)s AND partition_no = %(partition)s
+
 -- name: commit_offset
 -- Never backwards: of two runs on one source, each commits what it knows to be done.
 INSERT INTO assay.source_checkpoints AS c
@@ -31,16 +36,17 @@ offered AS MATERIALIZED (
         %(partitions)b::int4[], %(offsets)b::int8[], %(lines)b::int8[], %(error_codes)b::text[],
         %(error_types)b::text[], %(paths)b::text[], %(record_ids)b::text[], %(input_versions)b::int4[],
         %(sha256s)b::bytea[], %(subject_ids)b::text[], %(wrapped_keys)b::bytea[],
-        %(ciphertexts)b::bytea[]
+        %(ciphertexts)b::bytea[], %(timestamps_ms)b::int8[], %(attributes)b::text[]
     ) AS u (partition_no, source_offset, source_line, error_code, error_type, path, record_id,
-            input_version, offered_sha256, subject_id, wrapped_key, ciphertext)
+            input_version, offered_sha256, subject_id, wrapped_key, ciphertext, timestamp_ms, attributes)
 ),
 isolated AS (
     INSERT INTO assay.isolated_records
         (source_id, partition_no, source_offset, source_line, error_code, error_type, path, record_id,
-         input_version, offered_sha256, raw_ref, created_at)
+         input_version, offered_sha256, raw_ref, source_timestamp, attributes, created_at)
     SELECT %(source_id)b::int4, o.partition_no, o.source_offset, o.source_line, o.error_code, o.error_type,
-           o.path, o.record_id, o.input_version, o.offered_sha256, nextval('assay_vault.refs'), clock.now
+           o.path, o.record_id, o.input_version, o.offered_sha256, nextval('assay_vault.refs'),
+           to_timestamp(o.timestamp_ms / 1000.0::float8), o.attributes::jsonb, clock.now
     FROM offered o, clock
     ORDER BY o.partition_no, o.source_offset
     ON CONFLICT (source_id, partition_no, source_offset) DO NOTHING

@@ -28,17 +28,22 @@ FROM assay.version_models m
 ORDER BY m.version_id, m.first_seen_at, m.model
 
 -- name: status_waiting
--- Leases and parked work, by the database's clock. A task in either state is in a claim batch or parked.
-WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now)
+-- Leases and parked work, by the database's clock. A task in either state is in a claim batch or parked. What a
+-- pause of low priority holds back is not due.
+WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now),
+paused AS MATERIALIZED (SELECT v.version_id FROM assay.pipeline_versions v WHERE assay.low_paused(v.version_id))
 SELECT t.version_id,
        count(*) FILTER (WHERE t.state = 'processing' AND assay.lease_end(t.lease_until, t.lease_id) >= clock.now) AS live_leases,
        count(*) FILTER (WHERE t.state = 'processing' AND assay.lease_end(t.lease_until, t.lease_id) < clock.now) AS expired_leases,
        count(*) FILTER (WHERE t.state = 'retry_scheduled') AS parked,
-       count(*) FILTER (WHERE t.state = 'retry_scheduled' AND t.not_before <= clock.now) AS due,
+       count(*) FILTER (WHERE t.state = 'retry_scheduled' AND t.not_before <= clock.now AND held.task_id IS NULL)
+           AS due,
        min(t.not_before) FILTER (WHERE t.state = 'retry_scheduled') AS next_due
 FROM (SELECT unnest(b.task_ids) AS task_id FROM assay.claim_batches b
       UNION SELECT p.task_id FROM assay.parked_tasks p) AS member
 JOIN assay.annotation_tasks t ON t.task_id = member.task_id
+LEFT JOIN (SELECT p.task_id FROM assay.parked_tasks p JOIN paused USING (version_id) WHERE p.low) AS held
+    ON held.task_id = t.task_id
 CROSS JOIN clock
 WHERE t.state IN ('processing', 'retry_scheduled')
 GROUP BY t.version_id
@@ -52,6 +57,17 @@ JOIN assay.annotation_tasks t ON t.task_id = p.task_id
 WHERE t.state = 'retry_scheduled'
 GROUP BY t.version_id, t.last_reason
 ORDER BY t.version_id, count(*) DESC, t.last_reason
+
+-- name: status_low_priority
+-- Pipelines whose records of low priority are paused, and how many tasks wait for that.
+SELECT a.name AS pipeline, a.at AS since, a.actor AS by, a.reason, count(p.task_id) AS waiting
+FROM (SELECT DISTINCT ON (name) name, kind, at, actor, reason
+      FROM assay.low_priority_acts ORDER BY name, act_id DESC) AS a
+LEFT JOIN assay.pipeline_versions v ON v.name = a.name
+LEFT JOIN assay.parked_tasks p ON p.version_id = v.version_id AND p.low
+WHERE a.kind = 'paused'
+GROUP BY a.name, a.at, a.actor, a.reason
+ORDER BY a.name
 
 -- name: status_workers
 -- Who holds tasks, or held them when it fell silent; a worker that lives and holds none just now is there too.
@@ -181,11 +197,25 @@ GROUP BY error_code, error_type
 ORDER BY count(*) DESC, error_code, error_type
 
 -- name: status_outbox
--- How many events wait to be published, and since when.
-SELECT count(*) FILTER (WHERE published_at IS NULL) AS unpublished,
-       min(created_at) FILTER (WHERE published_at IS NULL) AS oldest_unpublished,
-       count(*) AS events
-FROM assay.outbox_events
+-- How many events wait to be published, and since when; what the sink refuses; how many were delivered of which
+-- a receipt is left; who publishes where to, and how many of the 64 buckets each holds.
+SELECT count(e.outbox_id) AS unpublished, min(e.created_at) AS oldest_unpublished,
+       (SELECT count(*) FROM assay.outbox_failures) AS refused,
+       (SELECT min(f.first_failed_at) FROM assay.outbox_failures f) AS refused_since,
+       (SELECT count(*) FROM assay.outbox_parked) AS parked,
+       r.published, r.last_published_at,
+       coalesce((
+           SELECT jsonb_agg(jsonb_build_object(
+                      'publisher', p.publisher, 'sink', p.sink, 'started_at', p.started_at,
+                      'buckets', (SELECT count(*) FROM assay.outbox_buckets b WHERE b.owner = p.publisher))
+                  ORDER BY p.publisher)
+           FROM assay.outbox_publishers p
+           WHERE p.lease_until > clock.now), '[]') AS publishers,
+       count(e.outbox_id) + r.published AS events
+FROM (SELECT assay.assay_now() AS now OFFSET 0) AS clock
+CROSS JOIN (SELECT count(*) AS published, max(published_at) AS last_published_at FROM assay.outbox_receipts) AS r
+LEFT JOIN assay.outbox_events e ON true
+GROUP BY clock.now, r.published, r.last_published_at
 
 -- name: status_database
 -- What this database is, its size and its clock.

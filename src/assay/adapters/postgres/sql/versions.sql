@@ -28,9 +28,14 @@ SELECT pipeline_version FROM assay.pipeline_versions WHERE name = %(name)s AND l
 UPDATE assay.pipeline_versions SET label = %(label)s WHERE version_id = %(version_id)s AND label IS NULL
 
 -- name: list_versions
--- Versions of one line, or of all, in the order of their registration.
+-- Versions of one line, or of all, in the order of their registration. `left_out`: a person stopped it before any
+-- of its records was settled, most likely because it was a mistake.
 SELECT v.version_id, v.name, v.pipeline_version, v.label, v.code_commit, v.registered_at,
-       v.definition ->> 'model' AS model, r.stage, r.frozen, s.code AS stopped
+       v.definition ->> 'model' AS model, r.stage, r.frozen, s.code AS stopped,
+       CASE WHEN s.code = %(by_person)s::text THEN NOT EXISTS (
+           SELECT FROM assay.annotation_tasks t
+           WHERE t.version_id = v.version_id AND t.state NOT IN ('processing', 'retry_scheduled'))
+       ELSE false END AS left_out
 FROM assay.pipeline_versions v
 JOIN assay.releases r USING (version_id)
 LEFT JOIN assay.version_stops s ON s.version_id = v.version_id AND s.cleared_at IS NULL
@@ -47,7 +52,8 @@ WHERE (v.name = %(name)s OR %(name)s::text IS NULL)
 ORDER BY v.version_id
 
 -- name: left_behind
--- Work of other versions of this line that only a run of theirs will finish: parked, or left by a dead worker.
+-- Work of other versions of this line that only a run of theirs will finish: parked, or left by a dead worker. A
+-- version that a person stopped is not waited for.
 WITH clock AS MATERIALIZED (SELECT assay.assay_now() AS now),
 left_over AS (
     SELECT p.version_id FROM assay.parked_tasks p
@@ -63,5 +69,7 @@ SELECT v.pipeline_version, v.label, count(*)
 FROM left_over l
 JOIN assay.pipeline_versions v ON v.version_id = l.version_id
 WHERE v.name = %(name)s AND v.version_id <> %(version_id)s
+  AND NOT EXISTS (SELECT FROM assay.version_stops s
+                  WHERE s.version_id = v.version_id AND s.cleared_at IS NULL AND s.code = %(by_person)s::text)
 GROUP BY v.version_id, v.pipeline_version, v.label
 ORDER BY v.version_id

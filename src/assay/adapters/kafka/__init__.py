@@ -1,0 +1,1 @@
+"""Kafka: a topic as a source, and as a place for events."""

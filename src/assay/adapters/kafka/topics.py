@@ -1,0 +1,157 @@
+"""Topics as a whole: made where missing, filled with values, read to their end, searched for the unread."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from assay.adapters.kafka.problems import failure_of
+from assay.adapters.kafka.security import Connection
+from assay.domain.failures import AssayError, ConfigurationError
+
+_ASK_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.1
+_EMBEDDED: Final = "assay-"
+_EMBEDDED_PARTITIONS: Final = 4
+_DEFAULT: Final = -1
+_BATCH: Final = 500
+
+
+def make_topics(connection: Connection, names: Sequence[str]) -> list[str]:
+    """Make those that are missing; their names. The embedded broker's have 4 partitions, others what their
+    broker sets. Raises `AssayError` where the broker does not answer, or refuses."""
+    admin = AdminClient(connection.config)
+    found = _partitions(admin, names)
+    missing = [name for name in names if name not in found]
+    if not missing:
+        return []
+    embedded = (admin.list_topics(timeout=_ASK_SECONDS).cluster_id or "").startswith(_EMBEDDED)
+    topics = [
+        NewTopic(
+            name, num_partitions=_EMBEDDED_PARTITIONS if embedded else _DEFAULT,
+            replication_factor=1 if embedded else _DEFAULT,
+        )
+        for name in missing
+    ]  # fmt: skip
+    for name, made in admin.create_topics(topics, operation_timeout=_ASK_SECONDS).items():
+        try:
+            made.result(_ASK_SECONDS)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise failure_of(error, name) from None
+    return missing
+
+
+def send_values(connection: Connection, topic: str, values: Iterable[tuple[str | None, bytes]]) -> int:
+    """Send keyed values, in order for each key, and wait until the broker has all; how many.
+
+    Raises `ConfigurationError` for a topic that is missing, `AssayError` where some did not arrive.
+    """
+    _check_there(connection, topic)
+    failed: list[str] = []
+    producer = Producer({**connection.config, "acks": "all", "linger.ms": 5, "partitioner": "murmur2_random",
+                         "max.in.flight.requests.per.connection": 1})  # fmt: skip
+
+    def report(error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            failed.append(error.name())
+
+    sent = 0
+    for key, value in values:
+        while True:
+            try:
+                producer.produce(topic, value, key=key, on_delivery=report)
+                break
+            except BufferError:
+                producer.poll(_POLL_SECONDS)
+        producer.poll(0)
+        sent += 1
+    left = producer.flush(6 * _ASK_SECONDS)
+    if failed or left:
+        why = failed[0] if failed else "no answer"
+        raise AssayError(
+            f"{len(failed) + left} of {sent} messages did not reach {topic} ({why}): send all of them again; "
+            "what comes twice is known by its record id."
+        )
+    return sent
+
+
+def read_values(connection: Connection, topic: str, *, silence_seconds: float | None) -> Iterator[bytes]:
+    """Values of a topic from its beginning, of all partitions, up to now: it ends after so long without one
+    that was there when it began. None: it goes on for ever, with what comes.
+
+    Reads without a group and commits nothing. Raises `ConfigurationError` for a topic that is missing.
+    """
+    places = [TopicPartition(topic, each, OFFSET_BEGINNING) for each in _check_there(connection, topic)]
+    yield from (message.value() or b"" for message in _read(connection, places, silence_seconds))
+
+
+def count_unread(connection: Connection, topic: str, group: str, *, silence_seconds: float) -> int:
+    """How many messages the group has not committed yet, counted by reading them: the embedded broker's high
+    watermarks tell less. 0 where there is no such topic."""
+    admin = AdminClient(connection.config)
+    partitions = _partitions(admin, [topic]).get(topic, [])
+    if not partitions:
+        return 0
+    places = [TopicPartition(topic, each) for each in partitions]
+    asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)])
+    try:
+        known = {
+            each.partition: each.offset for each in asked[group].result(_ASK_SECONDS).topic_partitions or ()
+        }
+    except KafkaException:
+        known = {}  # no such group yet
+    starts = [TopicPartition(topic, each, max(known.get(each, 0), 0)) for each in partitions]
+    return sum(1 for _ in _read(connection, starts, silence_seconds))
+
+
+def _read(
+    connection: Connection, places: Sequence[TopicPartition], silence_seconds: float | None
+) -> Iterator[Message]:
+    consumer = Consumer({**connection.config, "group.id": "assay-topic", "enable.auto.commit": False,
+                         "auto.offset.reset": "earliest", "fetch.wait.max.ms": 50})  # fmt: skip
+    try:
+        consumer.assign(list(places))
+        # By the clock, for the embedded broker does not tell where a partition ends.
+        began = int(time.time() * 1000)
+        heard = time.monotonic()
+        while silence_seconds is None or time.monotonic() - heard < silence_seconds:
+            for message in consumer.consume(_BATCH, _POLL_SECONDS):
+                later = silence_seconds is not None and message.timestamp()[1] > began
+                if message.error() is None and not later:
+                    heard = time.monotonic()
+                    yield message
+    finally:
+        consumer.close()
+
+
+def _check_there(connection: Connection, topic: str) -> list[int]:
+    partitions = _partitions(AdminClient(connection.config), [topic]).get(topic)
+    if partitions is None:
+        raise ConfigurationError(f"There is no topic {topic} at these brokers; create it, or name another.")
+    return partitions
+
+
+def _partitions(admin: AdminClient, names: Sequence[str]) -> dict[str, list[int]]:
+    """The partitions of those that are there. All are listed: to ask for one may make it."""
+    try:
+        topics = admin.list_topics(timeout=_ASK_SECONDS).topics
+    except KafkaException as error:
+        raise failure_of(error, ", ".join(names)) from None
+    return {
+        name: sorted(topics[name].partitions) for name in names if name in topics and not topics[name].error
+    }

@@ -1,0 +1,1 @@
+"""Where events go besides Kafka: a webhook, a file of lines."""

@@ -1,0 +1,91 @@
+"""What `assay topic` does once its options are read."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import typer
+
+from assay.adapters.embedded.broker import EmbeddedBroker
+from assay.adapters.kafka.security import BROKERS, Connection, connection_of
+from assay.cli.kafka_extra import require_kafka
+from assay.cli.tables import count
+from assay.cli.up_places import find_up, read_plan
+from assay.config import Settings, load_settings
+from assay.domain.failures import ConfigurationError
+
+_ID_KEYS: Final = ("record_id", "id")
+_SILENCE_SECONDS: Final = 3.0
+
+
+def send(file: Path, topic: str | None, brokers: str | None) -> None:
+    """Send the lines of a file."""
+    require_kafka()
+    from assay.adapters.kafka.topics import send_values
+
+    settings = load_settings()
+    chosen = topic or _topic_of_plan(settings, 0)
+    connection = _connection(settings, brokers)
+    if str(file) == "-":
+        sent = send_values(connection, chosen, _keyed(sys.stdin.buffer))
+    else:
+        with file.open("rb") as lines:
+            sent = send_values(connection, chosen, _keyed(lines))
+    typer.echo(f"{count(sent, 'message')} sent to {chosen}.")
+
+
+def read(topic: str | None, brokers: str | None, *, follow: bool, limit: int | None) -> None:
+    """Print the messages of a topic."""
+    require_kafka()
+    from assay.adapters.kafka.topics import read_values
+
+    settings = load_settings()
+    chosen = topic or _topic_of_plan(settings, 1)
+    values = read_values(
+        _connection(settings, brokers), chosen, silence_seconds=None if follow else _SILENCE_SECONDS
+    )
+    for value in islice(values, limit):
+        typer.echo(value.decode("utf-8", "replace"))
+
+
+def _keyed(lines: Iterable[bytes]) -> Iterator[tuple[str | None, bytes]]:
+    """Lines with their record ids as keys. What is no JSON is sent all the same: the worker isolates it."""
+    for line in lines:
+        value = line.strip()
+        if value:
+            yield _key(value), value
+
+
+def _key(value: bytes) -> str | None:
+    try:
+        record = json.loads(value)
+    except ValueError:
+        return None
+    found = (record.get(key) for key in _ID_KEYS) if isinstance(record, dict) else ()
+    return next((str(each) for each in found if isinstance(each, str | int)), None)
+
+
+def _topic_of_plan(settings: Settings, place: int) -> str:
+    places = find_up(settings.project)
+    plan = None if places is None else read_plan(places)
+    if plan is None:
+        raise ConfigurationError("Name the topic: --topic NAME; or start one with `assay up PIPELINE.py`.")
+    return plan.topics[place]
+
+
+def _connection(settings: Settings, brokers: str | None) -> Connection:
+    """The brokers that are named, or the embedded one that runs here."""
+    if brokers is None and not settings.environment.get(BROKERS):
+        port = EmbeddedBroker(settings.project).status().port
+        if port is None:
+            raise ConfigurationError(
+                "No broker runs here: `assay up PIPELINE.py` starts one; or name yours, --brokers HOST:PORT "
+                f"or {BROKERS}."
+            )
+        return Connection(f"127.0.0.1:{port}")
+    return connection_of(settings.environment, brokers)

@@ -1,0 +1,2 @@
+-- What the consumer believes.
+SELECT record_id, state, label ->> 'category' FROM labels ORDER BY record_id
