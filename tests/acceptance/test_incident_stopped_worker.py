@@ -53,7 +53,8 @@ async def test_another_worker_finishes_while_it_sleeps(project: Project) -> None
             before = project.rows("SELECT name, record_id, task_id, revision FROM assay.results")
             told = await go_on(one)
         await vendor.until(lambda stats: stats.in_flight == 0)
-    assert taken == held >= CONCURRENCY // 2
+    # A claim may have been on its way to the database when the worker was stopped.
+    assert taken >= held >= CONCURRENCY // 2
     found = check_the_end(project, RECORDS)
     # Nothing that came late moved anything.
     assert project.rows("SELECT name, record_id, task_id, revision FROM assay.results") == before

@@ -77,7 +77,7 @@ async def test_a_broken_line_is_looked_at_fixed_and_labelled(project: Project) -
     assert project.rows("SELECT kind, actor, reason FROM assay.isolated_acts ORDER BY act_id")[-1] == (
         "fixed", "bob", "the export cut it",
     )  # fmt: skip
-    page = project.done("isolated", "show", str(number))
+    page = " ".join(project.done("isolated", "show", str(number)).split())
     assert "fixed (corrected_bytes)" in page
     assert "it is record broken version 1 now" in page
     assert "tickets version" in page

@@ -186,7 +186,8 @@ class Stage:
             read_facts, self.project, self.feed, self.broker.bootstrap, self.group, self.partitions,
             journal=self.journal,
         )  # fmt: skip
-        assert discrepancies(facts) == []
+        found = discrepancies(facts)
+        assert not found, found
         assert self.watch.passed == []
         assert self.watch.regressed == []
         assert self.watch.looks > 0

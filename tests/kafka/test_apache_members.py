@@ -12,7 +12,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kafka.brokers import BrokerUnderTest
-from kafka.produced import tickets, with_malformed
+from kafka.produced import Sent, tickets, with_malformed
 from kafka.stage import LEASE, stage
 
 NewTopic = Callable[[int], str]
@@ -86,29 +86,42 @@ async def test_two_members_of_one_name(
                 await run.finish(other)
 
 
+@pytest.mark.parametrize("assignor", ["cooperative-sticky", "range"])
 async def test_what_the_broker_has_dropped_is_told(
-    tmp_path: Path, db_url: str, broker: BrokerUnderTest, new_topic: NewTopic
+    assignor: str, tmp_path: Path, db_url: str, broker: BrokerUnderTest, new_topic: NewTopic
 ) -> None:
-    """Retention passes a worker that is away, and one that is held back: both go on after it, and say so."""
-    topic = new_topic(1)
+    """Retention passes a worker that is away, and one that is stopped: both go on after it, and say so."""
+    topic = new_topic(2)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    settled: list[Sent] = []
 
     def drop_before(offset: int) -> None:
         place = TopicPartition(topic, 0, offset)
         admin.delete_records([place])[TopicPartition(topic, 0)].result(30)
-        run.feed.sent[:] = [sent for sent in run.feed.sent if sent.place[1] >= offset or sent in settled]
+        gone = [sent for sent in run.feed.sent if sent.place < (0, offset) and sent not in settled]
+        assert gone
+        run.feed.sent[:] = [sent for sent in run.feed.sent if sent not in gone]
 
-    async with stage(tmp_path, db_url, broker, topic, 1) as run:
-        with run.working() as worker:
-            await run.send(tickets(20))
+    async with stage(tmp_path, db_url, broker, topic, 2) as run:
+        with run.working("--assignor", assignor) as worker:
+            for partition in (0, 1):
+                await run.send(tickets(20, 100 * partition), partition=partition)
             await run.until(run.drained, "the first part", worker)
-            settled = list(run.feed.sent)
+            settled += run.feed.sent
             await worker.stop()
-        await run.send(tickets(30, 1000))
+        await run.send(tickets(30, 1000), partition=0)
         await asyncio.to_thread(drop_before, 35)
-        with run.working() as worker:
+        with run.working("--assignor", assignor) as worker:
             await run.until(run.drained, "the second part", worker)
             assert worker.events("records_expired") == 1
+            settled += run.feed.sent
+            worker.send(signal.SIGSTOP)
+            await run.send(tickets(30, 2000), partition=0)
+            await run.send(tickets(30, 3000), partition=1)
+            await asyncio.to_thread(drop_before, 65)
+            worker.send(signal.SIGCONT)
+            await run.until(lambda: worker.events("records_expired") == 2, "it is told", worker)
+            await run.send(tickets(10, 4000), partition=0)
             await run.finish(worker)
 
 

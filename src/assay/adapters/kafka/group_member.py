@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from assay.adapters.kafka.messages import MessageReader, received
 from assay.adapters.kafka.partitions import Assigned, Partitions
@@ -34,6 +34,8 @@ _AGAIN_SECONDS: Final = 0.5
 _COMMIT_AGAIN_SECONDS: Final = 5.0
 _DEFECTS: Final = (Exception,)
 _chance: Final = random.SystemRandom()
+# Clients that must not leave their group, as they would when they are no longer referred to.
+_kept: Final[list[Consumer]] = []
 
 
 class Listener(Protocol):
@@ -94,6 +96,7 @@ class GroupMember:
         self._reasons: frozenset[str] = frozenset()
         self._stop = threading.Event()
         self._may_commit = True
+        self._was_assigned = False
         self._away = False
         self._failure: Exception | None = None
         self._consumer: Consumer
@@ -141,12 +144,21 @@ class GroupMember:
                 while not self._stop.is_set():
                     self._round()
             finally:
-                time.sleep(_chance.uniform(0, self._membership.leave_within))
-                # A member that does not leave holds up the group until its session ends.
-                self._consumer.close()
+                self._leave()
         except _DEFECTS as defect:
             self._failure = self._failure or failure_of(defect, self._topic)
         self._listener.ended(self._failure)
+
+    def _leave(self) -> None:
+        """A member that does not leave holds up the group until its session ends."""
+        if self._membership.leave_within and not (self._stop.is_set() and self._was_assigned):
+            # The embedded broker has come back empty, most likely, or this member never got its share. One
+            # that joins and leaves before that leaves a group behind that shares nothing any more; a lapsed
+            # one does not.
+            _kept.append(self._consumer)
+            return
+        time.sleep(_chance.uniform(0, self._membership.leave_within))
+        self._consumer.close()
 
     def _round(self) -> None:
         while not self._commands.empty():
@@ -225,10 +237,37 @@ class GroupMember:
             high=ends[1] if self._membership.trust_end else None,
         )  # fmt: skip
         start = start_of(known, from_end=self._membership.from_end)
-        self._consumer.seek(TopicPartition(self._topic, assigned.partition, start.offset))
+        self._send_to(assigned, start.offset)
         assigned.next_offset = start.offset
         assigned.confirmed = known.broker if known.broker is not None else -1
         self._listener.assigned(assigned.partition, assigned.epoch, start)
+
+    def _send_to(self, assigned: Assigned, offset: int) -> None:
+        """Let the client read from there on. One that has given its place up, because the broker no longer
+        has what lies there, cannot be sent anywhere: it has to be given the partition anew."""
+        place = TopicPartition(self._topic, assigned.partition, offset)
+        try:
+            self._consumer.seek(place)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._STATE:
+                raise
+            self._give_anew(assigned, place)
+
+    def _give_anew(self, assigned: Assigned, place: TopicPartition) -> None:
+        if self._membership.cooperative:
+            has = {each.partition for each in self._consumer.assignment()}
+            if assigned.partition in has:
+                self._consumer.incremental_unassign([place])
+            self._consumer.incremental_assign([place])
+            self._consumer.pause([place])
+            assigned.paused = True
+            return
+        others = [each for each in self._partitions if each is not assigned]
+        places = [TopicPartition(self._topic, each.partition, each.next_offset or 0) for each in others]
+        self._consumer.assign([place, *places])
+        self._consumer.pause([place, *places])
+        for each in self._partitions:
+            each.paused = True
 
     # --- holding back ---------------------------------------------------------------------------------
 
@@ -276,16 +315,16 @@ class GroupMember:
     # --- the group ------------------------------------------------------------------------------------
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._was_assigned = True
         epochs = self._partitions.assign([each.partition for each in partitions])
         self._have(consumer, list(epochs))
         if epochs:
             self._listener.starts_wanted(epochs)
 
     def _have(self, consumer: Consumer, partitions: Sequence[int]) -> None:
-        """Take partitions, held back. The place is no more than one that can be left again, as the end can:
-        without a place, or at one that the broker no longer has (0, once records have expired), the client
-        gives the partition up, and then refuses to be sent anywhere else."""
-        places = [TopicPartition(self._topic, partition, OFFSET_END) for partition in partitions]
+        """Take partitions, held back. The place is no more than one that can be left again: without one the
+        client asks the group for it, finds none, and then refuses to be sent anywhere else."""
+        places = [TopicPartition(self._topic, partition, 0) for partition in partitions]
         if self._membership.cooperative:
             consumer.incremental_assign(places)
         else:
@@ -332,21 +371,9 @@ class GroupMember:
             assigned = self._partitions.get(message.partition())
             if assigned is not None and assigned.next_offset is not None:
                 self._begins[assigned.partition] = (assigned.epoch, assigned.next_offset)
-                self._take_again(assigned)
+                assigned.next_offset = None
         elif not is_passing(error):
             raise KafkaException(error)
-
-    def _take_again(self, assigned: Assigned) -> None:
-        """A partition whose place was lost is not read by the client again until it is assigned anew."""
-        assigned.next_offset = None
-        if self._membership.cooperative:
-            self._consumer.incremental_unassign([TopicPartition(self._topic, assigned.partition)])
-            assigned.paused = True
-            self._have(self._consumer, [assigned.partition])
-            return
-        for each in self._partitions:
-            each.paused = True
-        self._have(self._consumer, [each.partition for each in self._partitions])
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal() or not is_passing(error):
