@@ -55,7 +55,7 @@ test-local-model: $(LOCAL_TESTS_READY)
 
 test-kafka: $(DEV_READY)
 	sh tools/apache-kafka/prepare.sh
-	ASSAY_TEST_BROKER=apache ASSAY_NO_SKIPS=1 $(PYTEST) tests/kafka $(ARGS)
+	ASSAY_TEST_BROKER=apache ASSAY_NO_SKIPS=1 $(PYTEST) -m "not scale" tests/kafka $(ARGS)
 
 bench: $(BENCH_READY)
 	$(BENCH_VENV)/bin/python -m bench $(ARGS)

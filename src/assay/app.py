@@ -307,6 +307,7 @@ async def run_pipeline(
             ports = Ports(
                 given.claims, finishes, given.sources, renewal,
                 VersionEvents(pool, version_id=plan.version_id, actor=actor), database_away=lambda: pool.away,
+                about_to_end=lambda: pool.wait_no_longer_than(plan.limits.drain_seconds),
             )  # fmt: skip
             worker = Worker(
                 ports, plan.limits, progress, spend, flow, make_annotator=make_annotator, draw=draw,

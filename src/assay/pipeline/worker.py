@@ -59,6 +59,7 @@ class Ports:
     renewal: RenewalPort
     versions: VersionPort
     database_away: Callable[[], bool] = lambda: False
+    about_to_end: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,7 @@ class Worker:
         if not self._stopping:
             tell("drain_started", in_flight=self._slots.running, held=len(self._held))
         self._stopping = True
+        self._ports.about_to_end()
         self._wake.set()
 
     def _on_stop(self) -> None:

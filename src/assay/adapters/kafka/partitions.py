@@ -14,7 +14,8 @@ MOST_OPEN: Final = 20_000
 @dataclass(slots=True)
 class Assigned:
     """One assignment of one partition. `next_offset`: the next one that may be delivered; None until it is
-    known where reading begins. `wanted` and `confirmed`: offsets to commit, and known to be committed."""
+    known where reading begins. `wanted` and `confirmed`: offsets to commit, and known to be committed.
+    `doubts`: how often its position was found to lie beyond the end."""
 
     partition: int
     epoch: int
@@ -22,6 +23,7 @@ class Assigned:
     paused: bool = True
     wanted: int = -1
     confirmed: int = -1
+    doubts: int = 0
 
     @property
     def begun(self) -> bool:

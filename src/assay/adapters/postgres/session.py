@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import random
 import socket
@@ -58,6 +59,11 @@ class Pool(AsyncConnectionPool[Connection]):
     silence_seconds: float = 60.0 * _SILENCE
     patience_seconds: float = 60.0
     away: bool = False
+    gives_up_at: float = math.inf
+
+    def wait_no_longer_than(self, seconds: float) -> None:
+        """The worker is about to end: transactions give up on a database that is away so much longer."""
+        self.gives_up_at = asyncio.get_running_loop().time() + seconds
 
 
 def make_pool(
@@ -147,7 +153,7 @@ async def transact(
     given) have passed without success, not before a second try.
     """
     now = clock or asyncio.get_running_loop().time
-    deadline = now() + (pool.patience_seconds if patience_seconds is None else patience_seconds)
+    began = now()
     tries = 0
     while True:
         try:
@@ -161,13 +167,16 @@ async def transact(
             tries += 1
             # One lost connection is an accident, two in a row are an outage.
             pool.away = tries > 1
-            if now() >= deadline and tries > 1:
+            patience = pool.patience_seconds if patience_seconds is None else patience_seconds
+            # The second may come while we wait: a worker that was told to end does not wait for ever.
+            left = min(began + patience, pool.gives_up_at) - now()
+            if left <= 0 and tries > 1:
                 raise DatabaseUnavailable(
                     f"PostgreSQL gave no answer ({type(lost).__name__}); nothing is lost, "
                     "start again when it is back."
                 ) from None
-            pause = _jitter.uniform(0.05, min(0.1 * 2**tries, 5.0))
-        await asyncio.sleep(min(pause, max(deadline - now(), 0.0)))
+            pause = min(_jitter.uniform(0.05, min(0.1 * 2**tries, 5.0)), max(left, 0.0))
+        await asyncio.sleep(pause)
 
 
 async def _try(pool: Pool, work: Callable[[Connection], Awaitable[T]]) -> T:
