@@ -50,7 +50,7 @@ CASES: Final[tuple[Case | ParameterSet, ...]] = (
     ),
     pytest.param(
         Case("hidden", 1800, {"limit_requests": 1800, "hide_limits": True}, records=2000, used=0.9,
-             refused=0.03),
+             refused=0.05),
         marks=pytest.mark.scale,
     ),
 )  # fmt: skip

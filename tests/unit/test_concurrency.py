@@ -89,8 +89,9 @@ def test_a_refusal_now_and_then_says_nothing_of_a_limit() -> None:
     assert not any(told)
 
 
-def test_refusals_tell_of_a_limit_when_nothing_was_answered_or_several_come_in_a_row_or_many() -> None:
-    assert RefusalShare().refused()
+def test_refusals_tell_of_a_limit_when_two_come_first_or_several_come_in_a_row_or_many() -> None:
+    share = RefusalShare()
+    assert [share.refused() for _ in range(3)] == [False, True, True]
     share = RefusalShare()
     share.answered()
     assert [share.refused() for _ in range(5)] == [False, False, False, True, True]
@@ -102,4 +103,4 @@ def test_refusals_tell_of_a_limit_when_nothing_was_answered_or_several_come_in_a
         for _ in range(4):
             share.answered()
     assert not told[0]
-    assert all(told[20:])
+    assert all(told[40:])

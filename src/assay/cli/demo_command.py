@@ -40,7 +40,8 @@ def execute_demo(options: DemoOptions) -> int:
         "it again: nothing is lost, nothing is doubled."
     )
     vendor = (
-        "--gold", f"{tickets}#category", "--seed", str(options.seed), "--latency", str(options.latency),
+        "--gold", f"{tickets}#category", "--seed", str(_vendor_seed(folder, options)),
+        "--latency", str(options.latency),
         "--error-rate", "0.08", "--journal", str(folder / "vendor.jsonl"),
     )  # fmt: skip
     with own_server("assay.vendor", vendor, "The practice vendor") as base_url:
@@ -52,6 +53,18 @@ def execute_demo(options: DemoOptions) -> int:
         for words in ("init my-labels", "doctor my-labels/tickets.py"):
             say(f"{typed_command()} {words}", head="  ")
     return code
+
+
+def _vendor_seed(folder: Path, options: DemoOptions) -> int:
+    """The seed of the vendor's mistakes: the demo's at its first start, another one at each later start.
+
+    A vendor that draws the same faults again first refuses the very calls that it has refused before, and a
+    worker that sees nothing but refusals slows down.
+    """
+    starts = folder / f"starts-{options.seed}-{options.records}"
+    before = int(starts.read_text("ascii")) if starts.exists() else 0
+    starts.write_text(str(before + 1), "ascii")
+    return options.seed + 1000 * before
 
 
 def demo_folder() -> Path:

@@ -14,13 +14,14 @@ import typer
 from assay.adapters.embedded.broker import EmbeddedBroker
 from assay.adapters.kafka.security import BROKERS, Connection, connection_of
 from assay.cli.kafka_extra import require_kafka
+from assay.cli.said import say
 from assay.cli.tables import count
 from assay.cli.up_places import find_up, read_plan
 from assay.config import Settings, load_settings
 from assay.domain.failures import ConfigurationError
 
 _ID_KEYS: Final = ("record_id", "id")
-_SILENCE_SECONDS: Final = 3.0
+_SILENCE_SECONDS: Final = 10.0
 
 
 def send(file: Path, topic: str | None, brokers: str | None) -> None:
@@ -49,8 +50,12 @@ def read(topic: str | None, brokers: str | None, *, follow: bool, limit: int | N
     values = read_values(
         _connection(settings, brokers), chosen, silence_seconds=None if follow else _SILENCE_SECONDS
     )
+    shown = 0
     for value in islice(values, limit):
         typer.echo(value.decode("utf-8", "replace"))
+        shown += 1
+    if not shown:
+        say(f"No message came from {chosen} within {_SILENCE_SECONDS:.0f} seconds.")
 
 
 def _keyed(lines: Iterable[bytes]) -> Iterator[tuple[str | None, bytes]]:

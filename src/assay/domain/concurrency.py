@@ -9,9 +9,12 @@ from __future__ import annotations
 from typing import Final
 
 _FULL: Final = 0.8
-_CALLS_REMEMBERED: Final = 50
+_CALLS_REMEMBERED: Final = 200
 _IN_A_ROW: Final = 4
 _LARGE_SHARE: Final = 0.1
+# At a pace that refusals have set, fewer of them tell that it is too fast. A vendor that refuses one call in
+# fifty whatever the pace (a busy gateway) must not push it down: it would never come back.
+_SHARE_AT_PACE: Final = 0.05
 
 
 class Window:
@@ -67,7 +70,7 @@ class RefusalShare:
 
     A refusal among many answers is that record's own affair; to close the window for each of them would leave
     a fraction of it (TCP's old ailment: random losses of a few percent leave little of its rate). They tell
-    of a limit when nothing was ever answered, when several come in a row, or when their share is large: the
+    of a limit when two come before any answer, when several come in a row, or when their share is large: the
     idea of DCTCP (Alizadeh et al., "Data Center TCP", 2010), as a threshold.
     """
 
@@ -84,8 +87,15 @@ class RefusalShare:
         self._in_a_row = 0
         self._share -= self._share / _CALLS_REMEMBERED
 
-    def refused(self) -> bool:
-        """A call was refused; whether the refusals by now tell of a limit."""
+    def refused(self, *, paced: bool = False) -> bool:
+        """A call was refused; whether the refusals by now tell of a limit. `paced`: calls already go out at a
+        pace that refusals have set."""
         self._in_a_row += 1
         self._share += (1.0 - self._share) / _CALLS_REMEMBERED
-        return not self._answered or self._in_a_row >= _IN_A_ROW or self._share >= _LARGE_SHARE
+        large = _SHARE_AT_PACE if paced else _LARGE_SHARE
+        at_first = not self._answered and self._in_a_row > 1
+        return at_first or self._in_a_row >= _IN_A_ROW or self._share >= large
+
+    def acted_on(self) -> None:
+        """The pace was lowered: whether the new one is too fast as well, only calls at it can tell."""
+        self._in_a_row, self._share = 0, 0.0

@@ -35,6 +35,10 @@ LOW_CUT: Final = 0.9
 MOST_CUT: Final = 0.5
 OF_ANSWERED: Final = 0.95
 LEAST: Final = 1.0
+# Where a limit begins of which nothing is known, not even how much was answered lately: a worker that has
+# only started would stand still for a minute. And where it ends: more than any vendor lets through.
+FIRST: Final = 600.0
+MOST: Final = 1e6
 # Growth per second: towards a limit that the vendor stated; before any paced rate has failed; far from a
 # hidden limit, and near it.
 TO_STATED: Final = 0.02
@@ -106,6 +110,7 @@ def adjust(
         rate *= 1.0 + _growth(state, rate, stated, tokens_stated) * min(
             max(now - state.grown_at, 0.0), LONGEST_STEP
         )
+        rate = min(rate, MOST)
     if stated is not None:
         reached = rate >= stated
     else:
@@ -119,7 +124,7 @@ def _cut(state: Permitted, now: float, push: Push, stated: float | None) -> Perm
     if push is Push.LOW:
         return replace(state, rate=max((base if base is not None else answered) * LOW_CUT, LEAST))
     if base is None:
-        return replace(state, rate=max(answered, LEAST))
+        return replace(state, rate=max(answered, FIRST))
     cut = CUT * base
     if stated is None:
         cut = min(max(answered, MOST_CUT * base), cut)

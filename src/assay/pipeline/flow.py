@@ -324,13 +324,13 @@ class Flow:
     def _pushed_back(self, ticket: Ticket, now: float, retry_after: float | None) -> None:
         if ticket.paced:
             self._findings.token_error -= ticket.tokens
-        if not self._refusals.refused() and (not self._pace.on or self._findings.stated != Limits()):
+        if not self._refusals.refused(paced=self._pace.on and self._findings.stated == Limits()):
             return  # one of many: its record waits as long as it was told; a stated limit stays the truth
         self._window.pushed_back(now, ticket.sent_at, needed=self._pace.needed)
-        if retry_after:
-            self._pace.hold(now + retry_after)
+        self._pace.hold(now + (retry_after or 0.0))
         if ticket.sent_at > self._pace.cut_at:
             self._findings.refused(retry_after)
+            self._refusals.acted_on()
         if self._pace.on:
             self._hurry()
         self._keep_pace()

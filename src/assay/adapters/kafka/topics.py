@@ -22,6 +22,8 @@ from assay.adapters.kafka.problems import failure_of
 from assay.adapters.kafka.security import Connection
 from assay.domain.failures import AssayError, ConfigurationError
 
+# A record may have 8 MiB; a message has its key and headers beside.
+_MOST_BYTES: Final = 9 << 20
 _ASK_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.1
 _EMBEDDED: Final = "assay-"
@@ -63,7 +65,8 @@ def send_values(connection: Connection, topic: str, values: Iterable[tuple[str |
     _check_there(connection, topic)
     failed: list[str] = []
     producer = Producer({**connection.config, "acks": "all", "linger.ms": 5, "partitioner": "murmur2_random",
-                         "max.in.flight.requests.per.connection": 1})  # fmt: skip
+                         "max.in.flight.requests.per.connection": 1,
+                         "message.max.bytes": _MOST_BYTES})  # fmt: skip
 
     def report(error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -77,14 +80,18 @@ def send_values(connection: Connection, topic: str, values: Iterable[tuple[str |
                 break
             except BufferError:
                 producer.poll(_POLL_SECONDS)
+            except KafkaException as error:
+                # Too large for a message, most likely: this one is not sent, the others are.
+                failed.append(error.args[0].name())
+                break
         producer.poll(0)
         sent += 1
     left = producer.flush(6 * _ASK_SECONDS)
     if failed or left:
         why = failed[0] if failed else "no answer"
         raise AssayError(
-            f"{len(failed) + left} of {sent} messages did not reach {topic} ({why}): send all of them again; "
-            "what comes twice is known by its record id."
+            f"{len(failed) + left} of {sent} messages did not reach {topic} ({why}): mend what is too large, "
+            "then send all of them again; what comes twice is known by its record id."
         )
     return sent
 

@@ -22,6 +22,8 @@ _RATE_RULES: Final = {
     "most_cut": permitted.MOST_CUT,
     "of_answered": permitted.OF_ANSWERED,
     "least": permitted.LEAST,
+    "first": permitted.FIRST,
+    "most": permitted.MOST,
     "to_stated": permitted.TO_STATED,
     "unknown": permitted.UNKNOWN,
     "far": permitted.FAR,

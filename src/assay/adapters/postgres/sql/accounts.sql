@@ -70,22 +70,22 @@ paced AS MATERIALIZED (
     CROSS JOIN LATERAL (SELECT coalesce(b.permitted_per_minute, s.stated) AS base) AS o
     CROSS JOIN LATERAL (
         SELECT CASE
-            WHEN s.cut AND (o.base IS NULL OR %(push)s = 1) THEN greatest(%(least)s,
-                CASE WHEN %(push)s = 1 THEN coalesce(o.base, s.answered_per_minute) * %(low_cut)s
-                     ELSE s.answered_per_minute END)
+            WHEN s.cut AND %(push)s = 1 THEN greatest(%(least)s,
+                coalesce(o.base, s.answered_per_minute) * %(low_cut)s)
+            WHEN s.cut AND o.base IS NULL THEN greatest(%(first)s, s.answered_per_minute)
             WHEN s.cut THEN greatest(%(least)s, CASE WHEN s.stated IS NOT NULL THEN %(cut)s * o.base ELSE
                 least(greatest(s.answered_per_minute, %(most_cut)s * o.base), %(cut)s * o.base) END)
             WHEN %(push)s > 0 OR b.permitted_per_minute IS NULL THEN b.permitted_per_minute
             WHEN greatest(b.next_request_at, b.next_token_at) <= b.now - make_interval(secs => %(nearly_now)s)
                 THEN b.permitted_per_minute
-            ELSE b.permitted_per_minute * (1
+            ELSE least(%(most)s, b.permitted_per_minute * (1
                 + least(greatest(extract(epoch FROM b.now - b.grown_at)::float8, 0), %(longest_step)s)
                 * CASE WHEN s.stated IS NOT NULL THEN %(to_stated)s
                        WHEN b.failed_per_minute IS NULL THEN %(unknown)s
                        WHEN s.token_rate IS NOT NULL THEN %(to_stated)s
                        WHEN b.permitted_per_minute BETWEEN %(near_from)s * b.failed_per_minute
                                                        AND %(near_to)s * b.failed_per_minute THEN %(near)s
-                       ELSE %(far)s END)
+                       ELSE %(far)s END))
         END AS rate) AS g
     CROSS JOIN LATERAL (
         -- Where tokens alone are limited, a rate well above what is answered bounds nothing.
