@@ -24,6 +24,8 @@ from labelling_project import Project
 Kind: TypeAlias = Literal["kept", "untold", "unknown"]
 # So many differing keys of a kind are named in a failure.
 NAMED: Final = 5
+# What became of an answer that was read to its end.
+_JUDGED: Final = frozenset({"accepted", "rejected"})
 # What a call without a status says: nobody knows whether it arrived.
 _UNSEEN: Final = frozenset({"provider_connection", "provider_timeout"})
 
@@ -99,6 +101,9 @@ class TwoBooks:
             if call is None:
                 continue
             bill = _bill(entry)
+            if call.kind == "untold" and call.outcome in _JUDGED and entry.fault != "missing_usage":
+                # Whoever read an answer to its end was told what it cost.
+                found.append(f"{key} ({call.outcome}, {entry.fault}): its cost is not in the ledger")
             if call.kind != "kept":
                 charged = call.cost if call.cost is not None else self.reserve
                 # The reserve grows with the longest text in play, so a lost call may stand at an earlier one.

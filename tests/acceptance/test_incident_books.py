@@ -72,6 +72,8 @@ FALSE_LEDGERS = {
     "journalled and not in the ledger": "DELETE FROM assay.calls WHERE call_id = {call}",
     "ledger (": "UPDATE assay.calls SET cached_tokens = cached_tokens - 1 WHERE call_id = {call}",
     "the vendor billed": "UPDATE assay.calls SET cost = cost + 0.000001 WHERE call_id = {call}",
+    "its cost is not in the ledger": "UPDATE assay.calls SET cost = NULL, input_tokens = NULL,"
+                                     " output_tokens = NULL WHERE call_id = {call}",
     "calls were added up": "UPDATE assay.spend SET calls = calls + 1",
     "more than its reserve": "UPDATE assay.calls SET outcome = 'outcome_unknown', cost = 0"
                              " WHERE call_id = {call}",

@@ -132,4 +132,6 @@ def check_leases(project: Project, leg: Leg, written: dict[str, int], seconds: f
     assert written["inserted"] == 1
     # Three renewals per lease, the release at the end, and one to spare.
     assert written["updated"] <= seconds / (LEASE_SECONDS / 3) + 2
+    # And it is renewed: once per lease at the least, however busy the process.
+    assert written["updated"] >= seconds / LEASE_SECONDS - 1
     assert writes(project, "annotation_tasks") == {"inserted": leg.records, "updated": leg.records}
