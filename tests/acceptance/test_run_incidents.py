@@ -47,7 +47,7 @@ async def test_a_pause_that_the_vendor_asks_for_is_kept(tmp_path: Path, db_url: 
             process.send_signal(signal.SIGTERM)
             code, told = await asyncio.to_thread(ended, process)
         assert code == 130, told
-        assert vendor.stats().by_status in ({"429": 1}, {"429": 2})
+        assert vendor.stats().by_status == {"429": 1}
     ((attempts, seconds, same),) = project.rows(
         "SELECT t.attempts, extract(epoch FROM t.not_before - t.last_moved_at)::float8,"
         " p.due_at = t.not_before"

@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +27,7 @@ from assay.pipeline.flow_settings import FlowSettings
 from assay.pipeline.flow_ticket import BreakerOpen
 from assay.ports import ModelPort, ModelRequest
 from assay.vendor.server import RunningVendor, start_vendor
-from assay.vendor.settings import VendorConfig
+from assay.vendor.settings import FaultShares, VendorConfig
 
 TEXTS: Final = [
     f"Ticket {number}: " + "the parcel did not arrive. " * (1 + number % 5) for number in range(200)
@@ -219,7 +219,23 @@ async def test_a_hidden_limit_is_found_and_used(gold: Path, db_url: str) -> None
     async with start_vendor(config) as vendor, two_workers(db_url, vendor.base_url):
         use = await measure(vendor, 30.0, after=25.0)
         assert use.of_requests(1800) >= 0.95
-        assert use.refused <= 0.05 * use.admitted
+        # One refusal cannot be told from chance; so a limit that is met costs a few.
+        assert use.refused <= 0.04 * use.admitted
+
+
+@pytest.mark.timeout(180)
+async def test_refusals_at_random_do_not_take_the_pace_away(gold: Path, db_url: str) -> None:
+    """A busy gateway refuses one call in forty, however few there are: nothing is won by calling less."""
+    faults = FaultShares(rate_limited=0.025)
+    config = VendorConfig(gold, latency=0.5, retry_after=1, faults=replace(faults, rate_limited=1.0))
+    async with start_vendor(config) as vendor, two_workers(db_url, vendor.base_url):
+        # It begins with nothing else, so that there is a pace, and a low one.
+        await until(lambda: vendor.stats().by_status["429"] >= 10)
+        await vendor.change({"rate_limited": faults.rate_limited})
+        before = vendor.stats().by_status["429"]
+        use = await measure(vendor, 10.0, after=65.0)
+        assert vendor.stats().by_status["429"] - before > 30
+        assert use.admitted >= 0.8 * 10.0 * 2 * CONCURRENCY / 0.5
 
 
 async def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:

@@ -128,7 +128,7 @@ async def test_terminated_while_the_database_stays_away(
                 await run.until(lambda: run.settled() > 40, "work under way", worker)
                 assert await asyncio.to_thread(server.stop, force=True)
                 worker.send(signal.SIGTERM)
-                assert await worker.ended(within=130) not in (0, 130)
+                assert await worker.ended(within=40) not in (0, 130)
                 assert "nothing is lost" in worker.said()
             with await asyncio.to_thread(server.acquire), run.working() as worker:
                 await run.finish(worker)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,6 +59,15 @@ def test_settings_that_are_none_are_refused(most: int, first: int | None, decrea
         Window(most, first=first, decrease=decrease)
 
 
+@given(st.integers(2, 100), st.floats(1.0, 99.0))
+def test_a_window_that_is_full_grows_again_whatever_its_fraction(most: int, cut_to: float) -> None:
+    window = Window(most, decrease=min(cut_to, most * 0.99) / most)
+    window.pushed_back(1.0, 0.5)
+    for _ in range(most * most):
+        window.succeeded(window.size)
+    assert window.size == most
+
+
 @given(
     st.integers(1, 500),
     st.integers(1, 500),
@@ -89,9 +100,8 @@ def test_a_refusal_now_and_then_says_nothing_of_a_limit() -> None:
     assert not any(told)
 
 
-def test_refusals_tell_of_a_limit_when_two_come_first_or_several_come_in_a_row_or_many() -> None:
-    share = RefusalShare()
-    assert [share.refused() for _ in range(3)] == [False, True, True]
+def test_refusals_tell_of_a_limit_when_nothing_was_answered_or_several_come_in_a_row_or_many() -> None:
+    assert RefusalShare().refused()
     share = RefusalShare()
     share.answered()
     assert [share.refused() for _ in range(5)] == [False, False, False, True, True]
@@ -104,3 +114,40 @@ def test_refusals_tell_of_a_limit_when_two_come_first_or_several_come_in_a_row_o
             share.answered()
     assert not told[0]
     assert all(told[40:])
+
+
+def alarms(share: RefusalShare, chance: random.Random, refused: float, *, calls: int = 20_000) -> int:
+    """How often a vendor that refuses such a share of calls, whatever the pace, makes a worker slow down."""
+    cut_at, cuts = 0.0, 0
+    for call in range(1, calls + 1):
+        sent_at = call / 20
+        if chance.random() >= refused:
+            share.answered(sent_at, cut_at)
+        elif share.refused(sent_at, cut_at, paced=True):
+            share.acted_on()
+            cut_at, cuts = sent_at, cuts + 1
+    return cuts
+
+
+@pytest.mark.parametrize("refused", [0.005, 0.01, 0.025, 0.04])
+def test_at_a_pace_what_a_vendor_always_refuses_tells_of_a_limit_rarely(refused: float) -> None:
+    share = RefusalShare()
+    share.answered()
+    # A cut takes 8 %, and growth wins that back in half a minute: 600 calls here.
+    assert alarms(share, random.Random(5), refused) <= 10
+
+
+def test_at_a_pace_a_few_more_refusals_than_just_after_the_cut_tell_of_a_limit() -> None:
+    share = RefusalShare()
+    share.answered()
+    for call in range(1, 400):
+        share.answered(call / 20, 0.0)
+    told = [share.refused(20.0 + call, 0.0, paced=True) for call in range(3)]
+    assert told == [False, False, True]
+
+
+def test_a_cut_begins_the_count_anew() -> None:
+    share = RefusalShare()
+    share.answered()
+    assert [share.refused(1.0, 0.0) for _ in range(3)] == [False, False, False]
+    assert not share.refused(2.0, 1.5)

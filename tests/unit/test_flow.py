@@ -169,11 +169,10 @@ async def test_room_is_bounded_by_what_may_go_soon() -> None:
         assert t.flow.room(0) == 10
 
 
-async def test_refusals_before_any_answer_hold_all_workers() -> None:
+async def test_a_refusal_holds_all_workers() -> None:
     async with team(2, declared=Limits(6000.0)) as t:
-        for _ in range(2):
-            ticket = await t.flows[0].admit(100)
-            t.flows[0].settle(ticket, "rate_limited", retry_after=0.6)
+        ticket = await t.flows[0].admit(100)
+        t.flows[0].settle(ticket, "rate_limited", retry_after=0.6)
         await until(lambda: t.account.line.hold_until > t.clock() + 0.3)
         held_until = t.account.line.hold_until
         t.flows[1].answered(await t.flows[1].admit(100), ANSWER)

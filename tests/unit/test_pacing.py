@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.domain.pacing import Ask, Grant, Limits, Pacer, PaceRules, Timeline, in_reach, reserve, settle
-from assay.domain.permitted_rate import Permitted, Push, adjust, answered_per_minute, count
+from assay.domain.permitted_rate import FIRST, MOST, Permitted, Push, adjust, answered_per_minute, count
 from assay.domain.rate_limits import Allowance, RateLimits
 from assay.domain.stated_limits import Remainders, stated_limits
 
@@ -298,6 +298,20 @@ def test_a_limit_of_tokens_alone_is_not_taken_for_a_hidden_one_of_requests() -> 
 def test_a_rate_that_is_not_used_does_not_grow() -> None:
     state = adjust(Permitted(rate=100.0), 10.0, Push.NONE, stated=None, booked_until=5.0)
     assert state.rate == 100.0
+
+
+def test_a_refusal_before_any_answer_leaves_a_rate_to_work_with() -> None:
+    """A worker that has only begun knows of no answers; at one call a minute it would stand still."""
+    cut = adjust(Permitted(), 0.0, Push.REFUSED, stated=None, booked_until=0.0)
+    assert cut.rate == FIRST
+    assert adjust(cut, 2.0, Push.REFUSED, stated=None, booked_until=2.0).rate == pytest.approx(FIRST / 2)
+
+
+def test_a_rate_that_nothing_stops_grows_no_further_than_any_vendor_lets_through() -> None:
+    state = Permitted(rate=FIRST)
+    for second in range(1, 200):
+        state = adjust(state, float(second), Push.NONE, stated=None, booked_until=float(second))
+    assert state.rate == MOST
 
 
 def test_one_cut_a_second() -> None:

@@ -12,9 +12,16 @@ _FULL: Final = 0.8
 _CALLS_REMEMBERED: Final = 200
 _IN_A_ROW: Final = 4
 _LARGE_SHARE: Final = 0.1
-# At a pace that refusals have set, fewer of them tell that it is too fast. A vendor that refuses one call in
-# fifty whatever the pace (a busy gateway) must not push it down: it would never come back.
-_SHARE_AT_PACE: Final = 0.05
+# At a pace that refusals have set, fewer of them tell that it is too fast: so many more than the vendor
+# refuses when the pace has just been lowered. A busy gateway that refuses one call in fifty however few there
+# are must not push the pace down: it would never come back.
+_LARGE_AT_PACE: Final = 0.012
+_TIMES_USUAL: Final = 2.0
+_USUAL_CALLS: Final = 100
+# What is usual is taken for little until so many calls have shown it.
+_UNTOLD_CALLS: Final = 50.0
+# In so many seconds after a cut the rate has hardly grown again (permitted_rate.py).
+_EASED_SECONDS: Final = 10.0
 
 
 class Window:
@@ -46,7 +53,8 @@ class Window:
     def succeeded(self, in_flight: int) -> bool:
         """A call succeeded while `in_flight` (itself included) were out; whether one more may be out now."""
         before = self._size
-        if before >= self._most or in_flight < before * _FULL:
+        # Against whole calls: of 2.7 only 2 can ever be out, and it would stay at that for good.
+        if before >= self._most or in_flight < int(before) * _FULL:
             return False
         self._size = min(before + (1.0 if self._slow_start else 1.0 / before), float(self._most))
         return int(self._size) > int(before)
@@ -70,32 +78,56 @@ class RefusalShare:
 
     A refusal among many answers is that record's own affair; to close the window for each of them would leave
     a fraction of it (TCP's old ailment: random losses of a few percent leave little of its rate). They tell
-    of a limit when two come before any answer, when several come in a row, or when their share is large: the
-    idea of DCTCP (Alizadeh et al., "Data Center TCP", 2010), as a threshold.
+    of a limit when nothing was ever answered, when several come in a row, or when their share is large: the
+    idea of DCTCP (Alizadeh et al., "Data Center TCP", 2010), as a threshold. At a pace it is a low one, above
+    what is usual with this vendor: the share of refusals among calls sent just after a cut.
+
+    `sent_at` and `cut_at` are seconds of one clock: when the call was sent, when the pace was last lowered.
     """
 
-    __slots__ = ("_answered", "_in_a_row", "_share")
+    __slots__ = ("_answered", "_cut_at", "_eased_calls", "_eased_refusals", "_in_a_row", "_share")
 
     def __init__(self) -> None:
         self._answered = False
+        self._cut_at = float("-inf")
         self._in_a_row = 0
         self._share = 0.0
+        self._eased_calls = self._eased_refusals = 0.0
 
-    def answered(self) -> None:
+    def answered(self, sent_at: float = 0.0, cut_at: float = float("-inf")) -> None:
         """A call was answered."""
+        if cut_at != self._cut_at:
+            self._begin_anew(cut_at)
         self._answered = True
         self._in_a_row = 0
         self._share -= self._share / _CALLS_REMEMBERED
+        if 0.0 < sent_at - cut_at < _EASED_SECONDS:
+            self._eased(0.0)
 
-    def refused(self, *, paced: bool = False) -> bool:
+    def refused(self, sent_at: float = 0.0, cut_at: float = float("-inf"), *, paced: bool = False) -> bool:
         """A call was refused; whether the refusals by now tell of a limit. `paced`: calls already go out at a
         pace that refusals have set."""
+        if cut_at != self._cut_at:
+            self._begin_anew(cut_at)
         self._in_a_row += 1
         self._share += (1.0 - self._share) / _CALLS_REMEMBERED
-        large = _SHARE_AT_PACE if paced else _LARGE_SHARE
-        at_first = not self._answered and self._in_a_row > 1
-        return at_first or self._in_a_row >= _IN_A_ROW or self._share >= large
+        if 0.0 < sent_at - cut_at < _EASED_SECONDS:
+            self._eased(1.0)
+        return not self._answered or self._in_a_row >= _IN_A_ROW or self._share >= self._large(paced)
 
     def acted_on(self) -> None:
-        """The pace was lowered: whether the new one is too fast as well, only calls at it can tell."""
-        self._in_a_row, self._share = 0, 0.0
+        """The pace will be lowered: whether the new one is too fast as well, only calls at it can tell."""
+        self._begin_anew(self._cut_at)
+
+    def _begin_anew(self, cut_at: float) -> None:
+        self._cut_at, self._in_a_row, self._share = cut_at, 0, 0.0
+
+    def _eased(self, refusals: float) -> None:
+        self._eased_calls += 1.0 - self._eased_calls / _USUAL_CALLS
+        self._eased_refusals += refusals - self._eased_refusals / _USUAL_CALLS
+
+    def _large(self, paced: bool) -> float:
+        if not paced:
+            return _LARGE_SHARE
+        usual = self._eased_refusals / (self._eased_calls + _UNTOLD_CALLS)
+        return min(_LARGE_AT_PACE + _TIMES_USUAL * usual, _LARGE_SHARE)

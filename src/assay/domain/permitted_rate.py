@@ -5,9 +5,10 @@ Rates are requests per minute over all workers, times are in seconds. `sync_acco
 `adjust`; a test compares the two.
 
 After a push-back the rate is CUT of the one that failed; where no limit is stated, what the vendor has just
-been answering, if that is less, but not less than half. Then it rises quickly to near the rate that failed,
-slowly past it, and quickly again once that is left behind (the shape of CUBIC, RFC 9438, with straight
-pieces): so it stays close to a limit that it cannot see, and meets few refusals there.
+been answering, if that is less, but not less than half: what it answers while it refuses the rest is its
+limit, and stands for the rate that failed. Then it rises quickly to near the rate that failed, slowly past
+it, and quickly again once that is left behind (the shape of CUBIC, RFC 9438, with straight pieces): so it
+stays close to a limit that it cannot see, and meets few refusals there.
 """
 
 from __future__ import annotations
@@ -47,6 +48,9 @@ FAR: Final = 0.05
 NEAR: Final = 0.002
 NEAR_FROM: Final = 0.9
 NEAR_TO: Final = 1.1
+# So many seconds after a cut growth quickens, with the square of the time (the convex half of CUBIC): what
+# failed may have failed for another reason, and must not bind for minutes.
+PATIENCE: Final = 15.0
 LONGEST_STEP: Final = 2.0
 # A timeline that is booked up to now, or nearly, is one whose limit is being felt.
 NEARLY_NOW: Final = 0.25
@@ -56,7 +60,7 @@ NOT_FELT: Final = 1.25
 
 @dataclass(frozen=True, slots=True)
 class Permitted:
-    """`rate`: None while nothing but the stated limits bounds it. `failed`: the rate that was last refused.
+    """`rate`: None while nothing but the stated limits bounds it. `failed`: the rate that was last too fast.
 
     `answered`: answers, those of t seconds ago counted by exp(-t / MEMORY), as of `counted_at`; counted since
     `since`.
@@ -107,7 +111,7 @@ def adjust(
         return replace(state, grown_at=now)
     rate = state.rate
     if booked_until > now - NEARLY_NOW:
-        rate *= 1.0 + _growth(state, rate, stated, tokens_stated) * min(
+        rate *= 1.0 + _growth(state, now, stated, tokens_stated) * min(
             max(now - state.grown_at, 0.0), LONGEST_STEP
         )
         rate = min(rate, MOST)
@@ -125,17 +129,21 @@ def _cut(state: Permitted, now: float, push: Push, stated: float | None) -> Perm
         return replace(state, rate=max((base if base is not None else answered) * LOW_CUT, LEAST))
     if base is None:
         return replace(state, rate=max(answered, FIRST))
-    cut = CUT * base
-    if stated is None:
-        cut = min(max(answered, MOST_CUT * base), cut)
-    return replace(state, rate=max(cut, LEAST), failed=base)
+    if stated is not None or answered >= CUT * base:
+        return replace(state, rate=max(CUT * base, LEAST), failed=base)
+    if answered < MOST_CUT * base:
+        return replace(state, rate=max(MOST_CUT * base, LEAST), failed=base)
+    # While some calls are refused, those that are answered are the limit.
+    return replace(state, rate=max(answered, LEAST), failed=answered / OF_ANSWERED)
 
 
-def _growth(state: Permitted, rate: float, stated: float | None, tokens_stated: bool) -> float:
+def _growth(state: Permitted, now: float, stated: float | None, tokens_stated: bool) -> float:
     if stated is not None:
         return TO_STATED
-    if state.failed is None:
+    if state.failed is None or state.rate is None:
         return UNKNOWN
     if tokens_stated:
         return TO_STATED
-    return NEAR if NEAR_FROM * state.failed <= rate <= NEAR_TO * state.failed else FAR
+    near = NEAR_FROM * state.failed <= state.rate <= NEAR_TO * state.failed
+    waited = 0.0 if state.cut_at is None else max(now - state.cut_at, 0.0)
+    return min((NEAR if near else FAR) * max(waited / PATIENCE, 1.0) ** 2, UNKNOWN)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
@@ -26,7 +25,7 @@ from assay.pipeline.flow_gate import Gate
 from assay.pipeline.flow_link import AccountLink, Callbacks
 from assay.pipeline.flow_pace import Pace
 from assay.pipeline.flow_settings import FlowSettings
-from assay.pipeline.flow_ticket import FREE, BreakerOpen, Ticket
+from assay.pipeline.flow_ticket import FREE, BreakerOpen, Ticket, Waiter
 from assay.ports import AccountPort, ModelResponse
 
 # The first call goes alone, so that a new account's limits are known before the others; not for longer.
@@ -36,13 +35,6 @@ _MOST_LOOKED_AT: Final = 64
 
 def _nothing(*_: object) -> None:
     """For those whom nobody listens to."""
-
-
-@dataclass(eq=False, slots=True)
-class _Waiter:
-    ticket: asyncio.Future[Ticket]
-    size: int
-    retry: bool
 
 
 class Flow:
@@ -79,7 +71,7 @@ class Flow:
             settings.breaker, "" if port is None else port.worker, moved=self._breaker_moved,
             send=_nothing if self._link is None else self._link.send,
         )  # fmt: skip
-        self._waiters: deque[_Waiter] = deque()
+        self._waiters: deque[Waiter] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._failure: BaseException | None = None
         self._scouting = self._denied = self._draining = False
@@ -168,7 +160,7 @@ class Flow:
             raise BreakerOpen(self.seconds_until_probe)
         if self._draining:
             raise asyncio.CancelledError
-        waiter = _Waiter(asyncio.get_running_loop().create_future(), size, retry)
+        waiter = Waiter(asyncio.get_running_loop().create_future(), size, retry)
         self._waiters.append(waiter)
         self._pump()
         try:
@@ -273,7 +265,7 @@ class Flow:
         if end == "success":
             self._findings.answered += 1
             self._gate.succeeded(now)
-            self._refusals.answered()
+            self._refusals.answered(ticket.sent_at, self._pace.cut_at)
             if self._window.succeeded(self._in_flight):
                 self._say_room()
             self._pace.took(now - ticket.sent_at)
@@ -315,7 +307,7 @@ class Flow:
         elif end == "other":
             self._gate.succeeded(now)
         else:
-            if end == "overloaded" and self._refusals.refused():
+            if end == "overloaded" and self._refusals.refused(ticket.sent_at, self._pace.cut_at):
                 self._window.pushed_back(now, ticket.sent_at)
             self._gate.failed(now, failure)
         if ticket.probe:
@@ -324,8 +316,9 @@ class Flow:
     def _pushed_back(self, ticket: Ticket, now: float, retry_after: float | None) -> None:
         if ticket.paced:
             self._findings.token_error -= ticket.tokens
-        if not self._refusals.refused(paced=self._pace.on and self._findings.stated == Limits()):
-            return  # one of many: its record waits as long as it was told; a stated limit stays the truth
+        paced = self._pace.on and self._findings.stated == Limits()
+        if not self._refusals.refused(ticket.sent_at, self._pace.cut_at, paced=paced):
+            return  # one of many: its record waits as told; a stated limit stays the truth
         self._window.pushed_back(now, ticket.sent_at, needed=self._pace.needed)
         self._pace.hold(now + (retry_after or 0.0))
         if ticket.sent_at > self._pace.cut_at:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from asyncio import Future
+from dataclasses import dataclass
+
 
 class BreakerOpen(Exception):
     """The vendor is not answering anybody: no call goes out. Neither an attempt nor age is used up.
@@ -33,3 +36,12 @@ class Ticket:
 
 FREE = Ticket(0.0, 0, False)
 """What a flow without an account hands out: nothing to count, nothing to settle."""
+
+
+@dataclass(eq=False, slots=True)
+class Waiter:
+    """An attempt that waits for its ticket."""
+
+    ticket: Future[Ticket]
+    size: int
+    retry: bool

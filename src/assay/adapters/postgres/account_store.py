@@ -30,6 +30,7 @@ _RATE_RULES: Final = {
     "near": permitted.NEAR,
     "near_from": permitted.NEAR_FROM,
     "near_to": permitted.NEAR_TO,
+    "patience": permitted.PATIENCE,
     "longest_step": permitted.LONGEST_STEP,
     "nearly_now": permitted.NEARLY_NOW,
     "not_felt": permitted.NOT_FELT,

@@ -32,6 +32,8 @@ _LOST: Final = (
     errors.IdleInTransactionSessionTimeout,
 )
 
+# Seconds for a connection from the pool, until it counts as a try: what is waited for may have changed.
+_CONNECTION_SECONDS: Final = 5.0
 # Seconds for the question whether a pooled connection still lives.
 _CHECK_SECONDS: Final = 5.0
 # A worker that is stopped (a frozen machine) in the middle of a transaction holds its locks for so many
@@ -180,7 +182,7 @@ async def transact(
 
 
 async def _try(pool: Pool, work: Callable[[Connection], Awaitable[T]]) -> T:
-    connection = await pool.getconn()
+    connection = await pool.getconn(_CONNECTION_SECONDS)
     try:
         with _hung_up_after(connection, pool.silence_seconds):
             async with connection:

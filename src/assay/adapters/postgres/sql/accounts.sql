@@ -83,9 +83,11 @@ paced AS MATERIALIZED (
                 * CASE WHEN s.stated IS NOT NULL THEN %(to_stated)s
                        WHEN b.failed_per_minute IS NULL THEN %(unknown)s
                        WHEN s.token_rate IS NOT NULL THEN %(to_stated)s
-                       WHEN b.permitted_per_minute BETWEEN %(near_from)s * b.failed_per_minute
-                                                       AND %(near_to)s * b.failed_per_minute THEN %(near)s
-                       ELSE %(far)s END))
+                       ELSE least(%(unknown)s, CASE
+                           WHEN b.permitted_per_minute BETWEEN %(near_from)s * b.failed_per_minute
+                                                           AND %(near_to)s * b.failed_per_minute THEN %(near)s
+                           ELSE %(far)s END * power(greatest(1, coalesce(
+                               extract(epoch FROM b.now - b.cut_at)::float8, 0) / %(patience)s), 2)) END))
         END AS rate) AS g
     CROSS JOIN LATERAL (
         -- Where tokens alone are limited, a rate well above what is answered bounds nothing.
@@ -140,9 +142,12 @@ after AS (
         limits_seen_at = CASE WHEN NOT u.source = 'headers' THEN NULL
                               WHEN u.told THEN b.now ELSE a.limits_seen_at END,
         permitted_per_minute = b.permitted,
-        failed_per_minute = CASE WHEN b.cut AND %(push)s = 2
-                                 THEN coalesce(a.permitted_per_minute, b.stated, a.failed_per_minute)
-                                 ELSE a.failed_per_minute END,
+        failed_per_minute = CASE
+            WHEN NOT b.cut OR %(push)s <> 2 THEN a.failed_per_minute
+            WHEN b.stated IS NULL AND b.answered_per_minute >= %(most_cut)s * a.permitted_per_minute
+                 AND b.answered_per_minute < %(cut)s * a.permitted_per_minute
+                THEN b.answered_per_minute / %(of_answered)s
+            ELSE coalesce(a.permitted_per_minute, b.stated, a.failed_per_minute) END,
         grown_at = b.now,
         cut_at = CASE WHEN b.cut THEN b.now ELSE a.cut_at END,
         cuts = a.cuts + b.cut::int,
