@@ -220,7 +220,7 @@ async def test_a_hidden_limit_is_found_and_used(gold: Path, db_url: str) -> None
         use = await measure(vendor, 30.0, after=25.0)
         assert use.of_requests(1800) >= 0.95
         # One refusal cannot be told from chance; so a limit that is met costs a few.
-        assert use.refused <= 0.04 * use.admitted
+        assert use.refused <= 0.05 * use.admitted
 
 
 @pytest.mark.timeout(180)

@@ -17,9 +17,10 @@ _LARGE_SHARE: Final = 0.1
 # are must not push the pace down: it would never come back.
 _LARGE_AT_PACE: Final = 0.012
 _TIMES_USUAL: Final = 2.0
-_USUAL_CALLS: Final = 100
+_MOST_AT_PACE: Final = 0.07
+_USUAL_CALLS: Final = 50
 # What is usual is taken for little until so many calls have shown it.
-_UNTOLD_CALLS: Final = 50.0
+_UNTOLD_CALLS: Final = 25.0
 # In so many seconds after a cut the rate has hardly grown again (permitted_rate.py).
 _EASED_SECONDS: Final = 10.0
 
@@ -130,4 +131,4 @@ class RefusalShare:
         if not paced:
             return _LARGE_SHARE
         usual = self._eased_refusals / (self._eased_calls + _UNTOLD_CALLS)
-        return min(_LARGE_AT_PACE + _TIMES_USUAL * usual, _LARGE_SHARE)
+        return min(_LARGE_AT_PACE + _TIMES_USUAL * usual, _MOST_AT_PACE)
