@@ -10,7 +10,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
+from socket import create_server
 
 import psycopg
 import pytest
@@ -65,6 +67,16 @@ def test_all_is_well(project: Project) -> None:
     shown = project.done("doctor", "recorded.py")
     assert "ok    schema" in shown
     assert "fail" not in shown
+
+
+def test_brokers_that_do_not_answer(project: Project) -> None:
+    with create_server(("127.0.0.1", 0)) as mute:
+        address = f"127.0.0.1:{mute.getsockname()[1]}"
+        code, found = examined(project, ASSAY_KAFKA_BROKERS=address)
+    assert code == 1
+    assert address in failed(found)["brokers"]
+    assert f"kafka ({version('confluent-kafka')})" in found["extras"][0]["told"]
+    assert "brokers" not in examined(project)[1]
 
 
 def test_no_database_server(project: Project) -> None:

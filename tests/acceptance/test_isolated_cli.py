@@ -69,7 +69,15 @@ async def test_a_broken_line_is_looked_at_fixed_and_labelled(project: Project) -
         done = await asyncio.to_thread(fix, project, number, "--file", "good.json", "--author", "bob")
         assert "is record broken version 1 now" in done.stdout
         again = await asyncio.to_thread(fix, project, number, "--file", "good.json")
-        assert "resolved or closed already; nothing changed" in again.stdout
+        assert (again.returncode, "fixed like this already" in again.stdout) == (0, True)
+        assert "by bob: it is record broken version 1 now" in again.stdout
+        project.write("other.json", json.dumps({"id": "broken", "text": gold(project)[26]["text"]}))
+        project.write("named.json", json.dumps({"id": "x", "text": gold(project)[25]["text"]}))
+        for name in ("other.json", "named.json", "bad.json"):
+            differs = await asyncio.to_thread(fix, project, number, "--file", name)
+            assert (differs.returncode, differs.stdout) == (2, "")
+            assert "Another fix" in differs.stderr
+            assert "by bob: it is record broken version 1 now" in differs.stderr
         assert project.states()["retry_scheduled"] == 1
         await run(project, vendor, "in.jsonl")
         assert vendor.stats().calls == 21
@@ -101,6 +109,8 @@ async def test_a_conflict_gets_a_version_of_its_own_or_is_closed(project: Projec
             project, "isolated", "close", str(other["isolated_id"]), "--reason", "sent by mistake"
         )
         assert "is closed" in told
+        late = await asyncio.to_thread(fix, project, other["isolated_id"], "--input-version", "3")
+        assert (late.returncode, "was closed, " in late.stderr) == (2, True)
         await run(project, vendor, "in.jsonl")
     assert project.rows("SELECT input_version FROM assay.results") == [(2,)]
     assert listed(project) == []

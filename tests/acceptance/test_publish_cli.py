@@ -99,6 +99,14 @@ def test_what_does_not_fit_is_one_sentence(project: Project, arguments: tuple[st
     assert ended.stderr.count("\n") == 1
 
 
+def test_a_mistyped_sink_is_told_without_the_words_of_the_parser(project: Project) -> None:
+    ended = project.finished("publish", "--to", "kafak")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith(
+        "assay: Invalid value for '--to': 'kafak' is not one of 'kafka', 'webhook'"
+    )
+
+
 def test_old_receipts_are_dropped_by_name(project: Project) -> None:
     tell(project, 1)
     project.done("publish", "--to", "jsonl", "events.jsonl", "--once")

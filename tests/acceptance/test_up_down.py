@@ -146,6 +146,9 @@ def test_up_send_read_down_and_on(new_project: Callable[[], UpProject]) -> None:
     sent = project.send("A")
     assert project.read(RECORDS) == sent
 
+    page = project.done("up", "--status").splitlines()
+    (worker_line,) = [line.split() for line in page if line.startswith("  worker ")]
+    assert worker_line == ["worker", "running", str(first["worker"])]
     kill(first["worker"])
     until(lambda: project.process("worker")["restarts"] == 1, "a new worker")
     until(lambda: project.process("worker")["phase"] == "running", "a running worker")
@@ -210,6 +213,19 @@ def unread_messages_are_not_thrown_away(project: UpProject) -> None:
     os.kill(worker, signal.SIGCONT)
     assert "worker: ended" in project.done("down", "--wait", "60")
     assert f"{RECORDS} inputs" in project.done("audit")
+    what_is_lost_by_force_is_told(project)
+
+
+def what_is_lost_by_force_is_told(project: UpProject) -> None:
+    """How many messages end with the broker; and the supervisor's log tells what it did."""
+    project.done("up", "tickets.py")
+    os.kill(project.pids()["worker"], signal.SIGSTOP)
+    project.send("B")
+    told = project.done("down", "--force")
+    assert f"lost are {RECORDS} messages of tickets.in that no worker had read" in told
+    log = (project.folder / ".assay" / "up" / "supervisor.log").read_text()
+    assert "worker: started (pid " in log
+    assert "supervisor ends with 0" in log
 
 
 def in_foreground(project: UpProject) -> AbstractContextManager[subprocess.Popen[str]]:

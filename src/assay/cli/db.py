@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-db_app = typer.Typer(help="The database: status, URL, stop.", no_args_is_help=True)
+db_app = typer.Typer(help="The database: status, URL, restored, stop.", no_args_is_help=True)
 
 
 @db_app.command("status")
@@ -54,6 +54,28 @@ def db_url(
         with EmbeddedServer(settings.project, progress=say).acquire() as lease:
             url = lease.url
     typer.echo(url if reveal else masked(url))
+
+
+@db_app.command("restored")
+def db_restored(
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as one JSON object.")] = False,
+) -> None:
+    """Tell a database that it was restored from a backup, before any worker or publisher starts.
+
+    New labels then have event ids that no consumer has seen, and a higher epoch: they replace what the backup
+    has forgotten. Once too often does no harm.
+    """
+    from assay.adapters.postgres.restore_store import note_restore
+    from assay.cli.json_text import to_json
+    from assay.cli.opened import existing_database
+    from assay.config import load_settings
+
+    with existing_database(load_settings()) as url:
+        epoch = note_restore(url)
+    if as_json:
+        typer.echo(to_json({"restore_epoch": epoch}))
+    else:
+        typer.echo(f"Restore epoch {epoch}. Now `assay audit`, then start workers and publishers.")
 
 
 @db_app.command("stop")

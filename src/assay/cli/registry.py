@@ -20,6 +20,7 @@ from assay.cli.explain import explain
 from assay.cli.init import init
 from assay.cli.isolated import isolated_app
 from assay.cli.key import key_app
+from assay.cli.lag import lag
 from assay.cli.migrate import migrate
 from assay.cli.pipeline import pipeline_app
 from assay.cli.publish import publish
@@ -45,6 +46,7 @@ def register(app: typer.Typer) -> None:
     app.command()(publish)
     app.command()(work)
     app.command(cls=StatusCommand)(status)
+    app.command(cls=StatusCommand)(lag)
     app.command()(results)
     app.command()(explain)
     app.command("eval")(evaluate)

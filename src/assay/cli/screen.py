@@ -3,58 +3,33 @@
 from __future__ import annotations
 
 import os
-import sys
-import threading
-import time
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any
 
-from rich.console import Console, Group
-from rich.live import Live
+from rich.console import Group
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from assay.cli.logging_setup import json_lines, only_json
+from assay.cli.live_screen import LiveScreen
+from assay.cli.logging_setup import only_json
 from assay.cli.said import say
 from assay.cli.tables import console
 from assay.domain.definition import Pipeline
 from assay.pipeline.progress import Progress
 from assay.telemetry import tell
 
-_EVERY_SECONDS: Final = 5.0
-_RATE_WINDOW_SECONDS: Final = 10.0
 
-
-class Screen:
-    """Shows a `Progress` on standard error: live on a terminal, a line every five seconds elsewhere.
-
-    Where log lines are JSON, that line is one of them.
-    """
+class Screen(LiveScreen):
+    """Shows a `Progress`."""
 
     def __init__(self, progress: Progress, *, title: str, quiet: bool) -> None:
+        super().__init__(title=title, quiet=quiet, per_second=8)
         self._progress = progress
-        self._title = title
-        self._quiet = quiet
-        self._events = json_lines()
-        self._console = Console(stderr=True)
-        self._started = time.monotonic()
-        self._ended: float | None = None
-        self._note = ""
         self._most_done = 0
-        self._samples: list[tuple[float, int]] = []
-        self._live: Live | None = None
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds from start to end (to now while it runs)."""
-        return (self._ended or time.monotonic()) - self._started
 
     def note(self, text: str) -> None:
-        """Say something beside the bar."""
-        self._note = text
+        """Say something beside the bar, or on a line of its own where there is none."""
+        super().note(text)
         if self._live is None and not self._quiet:
             say(text)
 
@@ -65,35 +40,6 @@ class Screen:
             say(text)
         else:
             os.write(2, f"\nassay: {text}\n".encode())
-
-    def __enter__(self) -> Self:
-        if self._quiet:
-            return self
-        if self._console.is_terminal and not self._events:
-            self._live = Live(get_renderable=self._render, console=self._console, refresh_per_second=8)
-            self._live.start()
-        else:
-            self._thread = threading.Thread(target=self._show_regularly, name="assay-progress", daemon=True)
-            self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended = time.monotonic()
-        self._stop.set()
-        if self._live is not None:
-            self._live.stop()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _show_regularly(self) -> None:
-        while not self._stop.wait(_EVERY_SECONDS):
-            if self._events:
-                self._tell()
-            else:
-                sys.stderr.write(f"{self._title}: {' · '.join(self._figures())}\n")
-                sys.stderr.flush()
 
     def _tell(self) -> None:
         p = self._progress
@@ -114,13 +60,8 @@ class Screen:
             lines.append(Text(self._note, style="yellow", no_wrap=True, overflow="ellipsis"))
         return Group(*lines)
 
-    def _rate(self) -> float:
-        now, done = time.monotonic(), self._done()
-        self._samples.append((now, done))
-        while self._samples and now - self._samples[0][0] > _RATE_WINDOW_SECONDS:
-            self._samples.pop(0)
-        then, before = self._samples[0]
-        return (done - before) / (now - then) if now > then else 0.0
+    def _line(self) -> str:
+        return " · ".join(self._figures())
 
     def _done(self) -> int:
         """What is done, as far as was ever known: what another worker parks must not turn the bar back."""
@@ -132,8 +73,8 @@ class Screen:
     def _figures(self) -> tuple[str, str]:
         """Pace, and outcome of this run."""
         p = self._progress
-        rate = self._rate()
         done = self._done()
+        rate = self._rate_of(done)
         of = f"/{p.total}" if p.total is not None else ""
         pace = [f"{done}{of} done", _speed(rate), f"in flight {p.in_flight}"]
         if p.vendor is not None:

@@ -24,6 +24,7 @@ from assay.cli.status_now import (
     show_vendors,
     show_workers,
 )
+from assay.cli.status_sources import show_sources
 from assay.cli.tables import NONE, count, put, shown, table
 from assay.domain.lifecycle import TaskState
 
@@ -61,7 +62,7 @@ def show(
             f"{waiting} waiting; --all shows all."
         )
         screen.print()
-    _show_sources(screen, status.sources)
+    show_sources(screen, status.sources)
     _show_isolated(screen, status.isolated)
     _show_database(screen, status, server)
 
@@ -102,27 +103,6 @@ def _show_calls(screen: Console, versions: Sequence[VersionStatus]) -> None:
         headings = ["version", "calls", "corrections", "failed", "lost", "cost", "lost calls, at reserve",
                     "of unknown cost"]  # fmt: skip
         put(screen, table("Calls in all", headings, rows, right=headings[1:]))
-
-
-def _show_sources(screen: Console, sources: Sequence[Row]) -> None:
-    rows = [
-        [
-            row["source"],
-            NONE if row["pipeline"] is None else named(row),
-            row["committed_offset"],
-            row["total"],
-            row["inputs"],
-            row["malformed"],
-            row["conflicts"],
-            row["duplicates"],
-            row["updated_at"],
-        ]
-        for row in sources
-    ]
-    if rows:
-        headings = ["source", "version", "records done", "of", "first seen here", "malformed", "conflicts",
-                    "seen before", "at"]  # fmt: skip
-        put(screen, table("Sources", headings, rows, right=headings[2:8]))
 
 
 def _show_isolated(screen: Console, isolated: Sequence[Row]) -> None:

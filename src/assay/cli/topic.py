@@ -23,7 +23,10 @@ def topic_send(
         typer.Option(metavar="HOST:PORT,…", help="Default: ASSAY_KAFKA_BROKERS, or what `assay up` started."),
     ] = None,
 ) -> None:
-    """Send each line as a message, keyed by its record_id or id, and wait until the broker has all."""
+    """Send each line as a message, keyed by its record_id or id, and wait until the broker has all.
+
+    A line that is no JSON object is named, and nothing of the file is sent.
+    """
     from assay.cli.topic_command import send
 
     send(file, topic, brokers)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from tempfile import SpooledTemporaryFile
+from typing import IO, Final
 
 import typer
 
@@ -22,34 +25,37 @@ from assay.domain.failures import ConfigurationError
 
 _ID_KEYS: Final = ("record_id", "id")
 _SILENCE_SECONDS: Final = 10.0
+_KEPT_BYTES: Final = 64 << 20
 
 
 def send(file: Path, topic: str | None, brokers: str | None) -> None:
     """Send the lines of a file."""
     require_kafka()
+    from assay.adapters.kafka.broker_check import ask_brokers
     from assay.adapters.kafka.topics import send_values
 
     settings = load_settings()
     chosen = topic or _topic_of_plan(settings, 0)
     connection = _connection(settings, brokers)
-    if str(file) == "-":
-        sent = send_values(connection, chosen, _keyed(sys.stdin.buffer))
-    else:
-        with file.open("rb") as lines:
-            sent = send_values(connection, chosen, _keyed(lines))
+    with _lines_of(file) as lines:
+        check_lines(lines, "standard input" if str(file) == "-" else str(file))
+        ask_brokers(connection)
+        lines.seek(0)
+        sent = send_values(connection, chosen, _keyed(lines))
     typer.echo(f"{count(sent, 'message')} sent to {chosen}.")
 
 
 def read(topic: str | None, brokers: str | None, *, follow: bool, limit: int | None) -> None:
     """Print the messages of a topic."""
     require_kafka()
+    from assay.adapters.kafka.broker_check import ask_brokers
     from assay.adapters.kafka.topics import read_values
 
     settings = load_settings()
     chosen = topic or _topic_of_plan(settings, 1)
-    values = read_values(
-        _connection(settings, brokers), chosen, silence_seconds=None if follow else _SILENCE_SECONDS
-    )
+    connection = _connection(settings, brokers)
+    ask_brokers(connection)
+    values = read_values(connection, chosen, silence_seconds=None if follow else _SILENCE_SECONDS)
     shown = 0
     for value in islice(values, limit):
         typer.echo(value.decode("utf-8", "replace"))
@@ -58,21 +64,47 @@ def read(topic: str | None, brokers: str | None, *, follow: bool, limit: int | N
         say(f"No message came from {chosen} within {_SILENCE_SECONDS:.0f} seconds.")
 
 
+@contextmanager
+def _lines_of(file: Path) -> Iterator[IO[bytes]]:
+    """The lines, to be read twice: standard input is kept until it has ended."""
+    if str(file) != "-":
+        with file.open("rb") as lines:
+            yield lines
+        return
+    with SpooledTemporaryFile(max_size=_KEPT_BYTES) as kept:
+        shutil.copyfileobj(sys.stdin.buffer, kept)
+        kept.seek(0)
+        yield kept
+
+
+def check_lines(lines: Iterable[bytes], name: str) -> None:
+    """Raises `ConfigurationError` for the first line that is no JSON object: a file of another kind most
+    likely, of which nothing may be sent. Blank lines are passed over."""
+    for number, line in enumerate(lines, 1):
+        if not line.isspace() and not isinstance(_value(line), dict):
+            raise ConfigurationError(
+                f"Line {number} of {name} is no JSON object, and nothing was sent: give JSON lines, one "
+                "object a line."
+            )
+
+
 def _keyed(lines: Iterable[bytes]) -> Iterator[tuple[str | None, bytes]]:
-    """Lines with their record ids as keys. What is no JSON is sent all the same: the worker isolates it."""
+    """Lines with their record ids as keys."""
     for line in lines:
-        value = line.strip()
-        if value:
-            yield _key(value), value
+        if not line.isspace():
+            yield _key(_value(line)), line.strip()
 
 
-def _key(value: bytes) -> str | None:
-    try:
-        record = json.loads(value)
-    except ValueError:
-        return None
+def _key(record: object) -> str | None:
     found = (record.get(key) for key in _ID_KEYS) if isinstance(record, dict) else ()
     return next((str(each) for each in found if isinstance(each, str | int)), None)
+
+
+def _value(line: bytes) -> object:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _topic_of_plan(settings: Settings, place: int) -> str:

@@ -13,6 +13,7 @@ import typer
 
 from assay.adapters.embedded.locks import FileLock, held_exclusively
 from assay.adapters.embedded.log import last_words, length
+from assay.adapters.kafka.security import connection_of
 from assay.app import database
 from assay.cli.errors import BROKEN, OK
 from assay.cli.json_text import to_json
@@ -54,6 +55,10 @@ def start(options: UpOptions, *, foreground: bool, as_json: bool) -> int:
             if not lock.acquire(timeout=_LOCK_WAIT_SECONDS):
                 raise AssayError("Another `assay up` or `assay down` is at work here: try again later.")
             found = _join(asked)
+            if found is None and plan.brokers:
+                from assay.adapters.kafka.broker_check import ask_brokers
+
+                ask_brokers(connection_of(settings.environment, plan.brokers))
             if found is None and foreground:
                 from assay.cli.up_foreground import supervise_here
 

@@ -54,11 +54,14 @@ def page_lines(
     yield f"bootstrap.servers={state.bootstrap or 'not known yet'}"
     if state.trouble:
         yield f"Trouble: {state.trouble}"
-    for each in _lines(places, plan, state, settings, living=living):
-        pid = f"pid {each.pid}" if each.pid else ""
-        again = f"restarts {each.restarts}" if each.restarts else ""
-        told = "  ".join(filter(None, (pid, again, each.note, str(each.log or ""))))
-        yield f"  {each.name:<11}{each.phase:<9}{told}"
+    rows = [("process", "state", "pid", "restarts", "")]
+    rows += [
+        (each.name, each.phase, str(each.pid or ""), str(each.restarts or ""), each.note)
+        for each in _lines(places, plan, state, settings, living=living)
+    ]
+    for name, phase, pid, restarts, note in rows:
+        yield f"  {name:<11}{phase:<9}{pid:>9}  {restarts:>8}  {note}".rstrip()
+    yield f"Logs: {places.folder}/*.log; --json names those of database and broker"
     yield "Send: assay topic send FILE.jsonl   Read: assay topic read   End: assay down"
 
 
@@ -92,4 +95,6 @@ def _note(state: ProcessState) -> str:
     if state.phase is not Phase.WAITING or state.code is None:
         return ""
     how = f"was killed by signal {-state.code}" if state.code < 0 else f"ended with {state.code}"
-    return f"{how}, is tried again" + (f" [{state.words}]" if state.words else "")
+    # A line of a log for programs tells a person nothing here.
+    words = "" if state.words.startswith("{") else state.words
+    return f"{how}, is tried again" + (f" [{words}]" if words else "")

@@ -122,6 +122,9 @@ def make_up(project: Path) -> UpPlaces:
     """The folder, made where missing, readable by nobody else."""
     folder = project / STATE_DIR / "up"
     try:
+        if not folder.parent.exists():  # with a database of their own nobody has made it yet
+            folder.parent.mkdir(mode=_PRIVATE)
+            (folder.parent / ".gitignore").write_text("*\n", "utf-8")
         folder.mkdir(mode=_PRIVATE)
     except FileExistsError:
         owner = owner_of(folder)

@@ -12,6 +12,7 @@ from assay.adapters.kafka.security import BROKERS, connection_of
 from assay.adapters.pipeline_file import load_pipeline
 from assay.cli.kafka_extra import require_kafka
 from assay.cli.run_command import build_model
+from assay.cli.said import say
 from assay.cli.up_places import Order, Plan
 from assay.config import Settings
 from assay.domain.definition import Pipeline
@@ -19,6 +20,10 @@ from assay.domain.failures import ConfigurationError
 
 PRACTICE_MODEL: Final = "openai:practice-1"
 WORKER, PUBLISHER, VENDOR = "worker", "publisher", "vendor"
+_RECORDED: Final = (
+    "The model answers from a recording: a message whose record has no answer in it becomes a dead letter "
+    "(response_empty). To have all answered, `assay down`, and `assay up` with --practice GOLD#COLUMN."
+)
 # Nobody else works here: what a killed worker held is taken over soon.
 _LEASE_SECONDS: Final = 15
 
@@ -71,6 +76,8 @@ def plan_of(options: UpOptions, settings: Settings) -> Plan:
         work += ["--model", PRACTICE_MODEL, "--base-url", base_url]
     else:
         base_url = None
+        if pipeline.model.startswith("recorded:"):
+            say(_RECORDED)
     _try_model(pipeline, path.parent, base_url, settings)
     brokers = settings.environment.get(BROKERS) or ""
     if brokers:

@@ -19,7 +19,10 @@ _AGAIN_SECONDS: Final = 5.0
 
 
 class Servers:
-    """What a plan needs: leases on what is embedded, and the topics. `trouble`: why something is missing."""
+    """What a plan needs: leases on what is embedded, and the topics. `trouble`: why something is missing.
+
+    `broker_lives` counts the lives of the embedded broker that had their topics made.
+    """
 
     def __init__(self, settings: Settings, plan: Plan, progress: Callable[[str], None] | None = None) -> None:
         self._environment = settings.environment
@@ -33,6 +36,7 @@ class Servers:
         self._topics_of: str | None = None
         self.bootstrap = plan.brokers
         self.trouble = ""
+        self.broker_lives = 0
 
     def hold(self) -> None:
         """Have all of it. Raises `AssayError` for what cannot be had."""
@@ -76,6 +80,7 @@ class Servers:
         if life and life != self._topics_of:
             make_topics(connection_of(self._environment, self.bootstrap), self._plan.topics)
             self._topics_of = life
+            self.broker_lives += 1
 
 
 def _supervised(server: EmbeddedServer) -> bool:

@@ -28,6 +28,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _LOG_BYTES: Final = 5_000_000
 _TAIL_BYTES: Final = 4096
 _CONNECT_SECONDS: Final = 1.0
+# A broker that has just come back settles for a while: who ends meanwhile has met it half ready.
+_SETTLING_SECONDS: Final = 30.0
 
 
 class Supervised:
@@ -43,6 +45,7 @@ class Supervised:
         self._again_at = 0.0
         self._pause = _FIRST_PAUSE
         self._log_start = 0
+        self._broker_until = 0.0
         if self.lives():
             self._note(Phase.RUNNING)
 
@@ -65,6 +68,13 @@ class Supervised:
             self._has_ended(now)
         elif now >= self._again_at:
             self._start(now)
+
+    def broker_is_back(self) -> None:
+        """What ended for want of the broker is started now, and without long pauses for a while."""
+        if self.order.broker:
+            now = time.monotonic()
+            self._broker_until = now + _SETTLING_SECONDS
+            self._pause, self._again_at = _FIRST_PAUSE, min(self._again_at, now)
 
     def answers(self) -> bool:
         """Whether it is of use to others: its port answers, where it has one."""
@@ -124,7 +134,8 @@ class Supervised:
     def _has_ended(self, now: float) -> None:
         code = None if self._process is None else self._process.returncode
         # What a person must mend first is not tried again and again in haste.
-        pause = _LONGEST_PAUSE if code in (BAD_INPUT, STOPPED) else self._pause
+        for_a_person = code in (BAD_INPUT, STOPPED) and now > self._broker_until
+        pause = _LONGEST_PAUSE if for_a_person else self._pause
         self._again_at = now + pause
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
         words = last_line(self._places.log(self.order.name), self._log_start)

@@ -17,6 +17,8 @@ from types import FrameType
 from typing import Final
 
 from assay.adapters.embedded.locks import FileLock
+from assay.adapters.embedded.log import bound
+from assay.cli.up_log import SupervisorLog
 from assay.cli.up_places import Phase, Plan, ProcessState, UpPlaces, UpState, read_plan, write_state
 from assay.cli.up_servers import Servers
 from assay.cli.up_supervised import END_SECONDS, Supervised, end_all
@@ -24,17 +26,20 @@ from assay.config import load_settings
 from assay.domain.failures import AssayError
 
 _TICK_SECONDS: Final = 0.2
+_LOG_BYTES: Final = 1_000_000
 
 
 @dataclass(slots=True)
 class Supervisor:
-    """One life of a supervisor. `told` hears of every change of a process."""
+    """One life of a supervisor. `told` hears of every change of a process, `missing` of what keeps database
+    or broker away, again and again."""
 
     places: UpPlaces
     plan: Plan
     servers: Servers
     told: Callable[[ProcessState], None] = lambda state: None
     looked: Callable[[], None] = lambda: None
+    missing: Callable[[str], None] = lambda trouble: None
     asked: threading.Event = field(default_factory=threading.Event)
     _last: UpState = field(default_factory=UpState)
 
@@ -49,8 +54,13 @@ class Supervisor:
         except AssayError as error:
             self._note(processes, trouble=str(error))
             return 1
+        lives = self.servers.broker_lives
         while not self._asked_to_end():
             self.servers.tick()
+            if self.servers.broker_lives != lives:
+                lives = self.servers.broker_lives
+                for each in processes:
+                    each.broker_is_back()
             self._tend(processes)
             self._note(processes, trouble=self.servers.trouble)
             self.looked()
@@ -75,6 +85,7 @@ class Supervisor:
         return self.asked.is_set() or self.places.stop_request.exists() or not self.places.plan.exists()
 
     def _note(self, processes: Sequence[Supervised], trouble: str = "") -> None:
+        self.missing(trouble)
         states = tuple(each.state for each in processes)
         ready = all(
             each.phase is not Phase.STARTING and (each.pid or each.code is not None) for each in states
@@ -82,6 +93,7 @@ class Supervisor:
         state = UpState(os.getpid(), ready, self.servers.bootstrap, trouble, states)
         if state != self._last and self.places.plan.exists():
             write_state(self.places, state)
+            bound(self.places.log("supervisor"), _LOG_BYTES)
             self._last = state
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
@@ -96,7 +108,12 @@ def main(arguments: Sequence[str]) -> int:
     plan = read_plan(places)
     if plan is None or not lock.acquire(timeout=1.0):
         return 0
-    return Supervisor(places, plan, Servers(load_settings(), plan)).run()
+    log = SupervisorLog()
+    log.note(f"supervisor of {plan.name} begins (pid {os.getpid()})")
+    servers = Servers(load_settings(), plan)
+    code = Supervisor(places, plan, servers, told=log.changed, missing=log.missing).run()
+    log.note(f"supervisor ends with {code}")
+    return code
 
 
 if __name__ == "__main__":

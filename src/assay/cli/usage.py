@@ -13,6 +13,8 @@ from assay.cli.tables import shown
 
 # What the parser raises has no public name of its own; it is the base of the one error that has.
 UsageError: Final[type[Exception]] = typer.BadParameter.__mro__[1]
+# Whose word it is that a value does not fit is no news to who typed it.
+_OF_THE_PARSER: Final = "Value error, "
 
 
 @runtime_checkable
@@ -30,7 +32,7 @@ def usage_sentence(error: Exception, words: Sequence[str], app: typer.Typer) -> 
         # Printed already where it is drawn in colours; else it is the message.
         typer.echo(told, nl=bool(told))
         return ""
-    line = shown(" ".join(told.split())).rstrip(".?")
+    line = shown(" ".join(told.replace(_OF_THE_PARSER, "").split())).rstrip(".?")
     end = "?" if told.rstrip().endswith("?") else "."
     return f"{line}{end} `{_command_path(words, app)} --help` shows what it takes."
 

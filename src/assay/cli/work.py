@@ -96,8 +96,8 @@ def work(
 
     Start as many as you like with the same command: they share the partitions of the topic and the limits of
     the vendor's account, and take over from each other. Database and broker may go away and come back.
-    Ctrl-C (or SIGTERM) ends gracefully. Exit codes: 0 ended as asked, 2 bad settings or mostly malformed
-    input, 3 stopped by a configuration failure (key, model, quota, spend cap): mend it, then
+    Ctrl-C (or SIGTERM) ends gracefully. Exit codes: 0 ended as asked, 1 mostly malformed input, 2 bad
+    settings, 3 stopped by a configuration failure (key, model, quota, spend cap): mend it, then
     `assay pipeline resume`.
     """
     from assay.cli.work_command import WorkOptions, execute

@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from assay.adapters.embedded.launch import Launch
 from assay.adapters.embedded.locks import FileLock, held_at_all
-from assay.adapters.embedded.log import bound, failure_sentence
+from assay.adapters.embedded.log import failure_sentence
 from assay.adapters.embedded.order import Order
-from assay.adapters.embedded.running import RunningServer
 from assay.adapters.embedded.state import Phase, Places, ServerState, read_state, write_state
+from assay.adapters.embedded.supervision import Restarts, until_it_ends
 from assay.adapters.embedded.watch import StopAsked, Watch, folder_gone
 from assay.domain.failures import AssayError
-
-_LONGEST_TICK = 0.5
-_RESTARTS, _WITHIN_SECONDS = 3, 60.0
 
 
 class Supervisor:
@@ -39,7 +35,7 @@ class Supervisor:
         self._state = state
         self._watch = Watch(places)
         self._launch = Launch(order, places, self._note, self._watch)
-        self._restarts: list[float] = []
+        self._restarts = Restarts()
 
     def run(self) -> int:
         """Supervise until the server has stopped; the exit status."""
@@ -64,7 +60,10 @@ class Supervisor:
         server = self._launch.bring_up(self._state.port)
         self._note(Phase.READY, server.port)
         try:
-            self._until_it_ends(server)
+            until_it_ends(
+                server, self._places, self._watch, idle_grace=self._order.settings.idle_grace,
+                log_bytes=self._order.settings.log_bytes,
+            )  # fmt: skip
         except StopAsked:
             self._note(Phase.STOPPING, server.port)
             server.stop(self._watch, rudely=folder_gone(self._places))
@@ -72,35 +71,8 @@ class Supervisor:
         if not held_at_all(self._places.clients_lock):
             return False
         self._note(Phase.STARTING, server.port)
-        now = time.monotonic()
-        self._restarts = [then for then in self._restarts if now - then < _WITHIN_SECONDS]
-        if len(self._restarts) == _RESTARTS:
-            words = f"it ended {_RESTARTS + 1} times within {_WITHIN_SECONDS:.0f} seconds"
+        if words := self._restarts.one_more():
             raise AssayError(failure_sentence(self._places, words))
-        self._restarts.append(now)
-        return True
-
-    def _until_it_ends(self, server: RunningServer) -> None:
-        """Return when the server ended by itself; StopAsked when it is to, or nobody uses it any more."""
-        grace = self._order.settings.idle_grace
-        tick = min(_LONGEST_TICK, max(grace / 4, 0.02))
-        used = time.monotonic()
-        while server.lives():
-            self._watch.tick(tick)
-            bound(self._places.log, self._order.settings.log_bytes)
-            if held_at_all(self._places.clients_lock):
-                used = time.monotonic()
-            elif time.monotonic() - used >= grace and self._nobody_comes():
-                raise StopAsked
-
-    def _nobody_comes(self) -> bool:
-        """Take the start lock and keep it until we exit, so that who arrives now waits for our end."""
-        lock = FileLock(self._places.start_lock)
-        if not lock.try_acquire():
-            return False
-        if held_at_all(self._places.clients_lock):
-            lock.release()
-            return False
         return True
 
     def _note(self, phase: Phase, port: int, message: str = "") -> None:

@@ -27,6 +27,12 @@ _REFUSED: Final = {
 }  # fmt: skip
 
 
+_AWAY: Final = frozenset({
+    KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._TIMED_OUT,
+    KafkaError._TIMED_OUT_QUEUE,
+})  # fmt: skip
+
+
 def is_passing(error: KafkaError) -> bool:
     """Whether the same again may go well without anybody's doing."""
     # What ends a client comes in a message, which has the code alone and not the mark of being fatal.
@@ -41,6 +47,11 @@ def failure_of(defect: Exception, topic: str) -> Exception:
     sentence = _REFUSED.get(_cause(error))
     if sentence is not None:
         return ConfigurationError(sentence.format(topic=topic))
+    if error.code() in _AWAY:
+        return AssayError(
+            "The brokers do not answer; nothing is lost. See that they run and that --brokers or "
+            "ASSAY_KAFKA_BROKERS names them, then try again."
+        )
     return AssayError(f"The Kafka client gave up ({error.name()}); nothing is lost. Start the worker again.")
 
 
