@@ -28,7 +28,7 @@ inbox = Inbox("labels")
 
 def apply(db: psycopg.Connection, event: ConsumedEvent) -> None:
     """The effect of one event that is new and newer than all before."""
-    if event.kind not in {"completed", "quarantined"}:
+    if event.kind not in {"completed", "quarantined", "rejected"}:
         return
     told = event.data
     # Taken out of the message's own text, the label's numbers keep their digits.

@@ -22,6 +22,7 @@ CREATE TABLE IF NOT EXISTS labels (
 )
 """
 MOST_BYTES = 4 << 20
+RESULTS = {"completed", "quarantined", "rejected"}
 inbox = Inbox("webhook")
 # Two while they are exchanged: the new one and the one it replaces, with a comma.
 secrets = secrets_of(os.environ["ASSAY_WEBHOOK_SECRET"])
@@ -31,7 +32,7 @@ def keep(body: bytes) -> None:
     """The effect of one event, in one transaction with the note that it has been seen."""
     event = parse(body)
     with psycopg.connect(os.environ["DATABASE_URL"], connect_timeout=3) as db:
-        if event.is_known and inbox.accept(db, event) and event.kind in {"completed", "quarantined"}:
+        if event.is_known and inbox.accept(db, event) and event.kind in RESULTS:
             told = event.data
             # Taken out of the body's own text, the label's numbers keep their digits.
             db.execute(

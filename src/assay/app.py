@@ -47,6 +47,7 @@ from assay.pipeline.crash import from_environment
 from assay.pipeline.flow import Flow
 from assay.pipeline.flow_settings import FlowSettings
 from assay.pipeline.limits import WorkerLimits
+from assay.pipeline.no_source import NoSource
 from assay.pipeline.progress import Progress
 from assay.pipeline.source_group import GroupedClaims, GroupedSources, SourceGroup
 from assay.pipeline.spend import FreeOfCharge, SpendGuard, SpendTerms
@@ -199,7 +200,9 @@ class _Input:
 async def _open_input(
     plan: RunPlan, pool: Pool, claims: ClaimStore, sources: SourceStore, progress: Progress
 ) -> _Input:
-    """A topic as it is; files one after the other, on one line of offsets."""
+    """A topic as it is; files one after the other, on one line of offsets; without any, what is parked."""
+    if not plan.sources:
+        return _Input(NoSource("nothing"), 0, claims, sources)
     for topic in plan.sources[:1]:
         if isinstance(topic, AssignedSource):
             source_id = await sources.register(

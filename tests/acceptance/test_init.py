@@ -16,7 +16,7 @@ from newcomers import newcomer
 from labelling_project import ASSAY
 
 VENDOR = " vendor "
-FILES = {".gitignore", "README.md", "tickets.jsonl", "tickets.md", "tickets.py"}
+FILES = {".gitignore", "README.md"}
 
 
 def init(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -54,27 +54,40 @@ def shell(tmp_path: Path) -> Iterator[Mapping[str, str]]:
     shutil.rmtree(servers, ignore_errors=True)  # a server stopped last may still write there
 
 
-def test_what_it_prints_works_when_typed(tmp_path: Path, shell: Mapping[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("example", "option", "told"),
+    [
+        ("tickets", "", ("Accuracy 0.8333 (25 of 30 correct)", "T-19")),
+        (
+            "receipts",
+            "--example receipts",
+            ("Documents with every field right: 8 under the normalisation, 7 exactly.", "R-08"),
+        ),
+    ],
+)
+def test_what_it_prints_works_when_typed(
+    tmp_path: Path, shell: Mapping[str, str], example: str, option: str, told: tuple[str, ...]
+) -> None:
     def bash(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             ["bash", "-c", text], cwd=folder, env=dict(shell), capture_output=True, text=True, check=False,
             timeout=240,
         )  # fmt: skip
 
-    started = bash("assay init 'my tickets'", tmp_path)
+    started = bash(f"assay init 'my {example}' {option}", tmp_path)
     assert started.returncode == 0, started.stderr
     typed = commands(started.stdout)
-    assert typed[0] == "cd 'my tickets'"
+    assert typed[0] == f"cd 'my {example}'"
     assert [VENDOR in command for command in typed].count(True) == 1
-    project = tmp_path / "my tickets"
-    assert {path.name for path in project.iterdir()} == FILES
+    project = tmp_path / f"my {example}"
+    written = {path.name for path in project.iterdir()}
+    assert written == FILES | {f"{example}.{suffix}" for suffix in ("jsonl", "md", "py")}
     try:
         done = bash(script(typed), tmp_path)
         assert done.returncode == 0, done.stdout + done.stderr
     finally:
         bash("assay db stop --force", project)
-    assert "Accuracy 0.8333 (25 of 30 correct)" in done.stdout
-    assert "T-19" in done.stdout
+    assert all(words in done.stdout for words in told)
     assert "practice-1" in (done.stdout + done.stderr) or "dead letters" in done.stderr
     assert (project / ".assay" / "vault.key").is_file()
 
@@ -119,6 +132,13 @@ def test_a_model_of_ones_own(tmp_path: Path, model: str) -> None:
     assert done.returncode == 0, done.stderr
     assert f'model="{model}"' in (tmp_path / "tickets.py").read_text()
     assert f"{model.partition(':')[0].upper()}_API_KEY" in done.stdout
+
+
+def test_a_model_of_ones_own_for_receipts(tmp_path: Path) -> None:
+    done = init(tmp_path, "--example", "receipts", "--model", "openai:gpt-5-mini")
+    assert done.returncode == 0, done.stderr
+    assert 'model="openai:gpt-5-mini"' in (tmp_path / "receipts.py").read_text(encoding="utf-8")
+    assert init(tmp_path, "--example", "invoices").returncode == 2
 
 
 @pytest.mark.parametrize("model", ["gpt-5", "openai:", 'openai:x"; import os', "recorded:a#b"])

@@ -197,27 +197,33 @@ DRAWS: Final = (
 _LETTER: Final = "UPDATE assay.dead_letters SET {} WHERE task_id = {}"
 _NEW_LETTER: Final = (
     "INSERT INTO assay.dead_letters (task_id, attempt_id, version_id, error_code, failure_class, errors, "
-    "attempts, first_attempt_at, last_attempt_at)"
+    "fields, fingerprint, attempts, first_attempt_at, last_attempt_at)"
 )
 _ITEM: Final = "UPDATE assay.review_items SET {} WHERE task_id = {}"
 PEOPLE: Final = (
     Breakage(
-        "quarantined_task_has_one_open_dead_letter", _LETTER.format("state = 'closed'", task_of("dead"))
+        "quarantined_task_has_one_open_dead_letter",
+        _LETTER.format("state = 'closed'", task_of("dead")),
+        frozenset({"closed_dead_letter_has_its_act"}),
     ),
     Breakage(
         "quarantined_task_has_one_open_dead_letter",
         f"DROP INDEX assay.dead_letters_one_open; {_NEW_LETTER} SELECT task_id, attempt_id, version_id, "
-        "error_code, failure_class, errors, attempts, first_attempt_at, last_attempt_at "
+        "error_code, failure_class, errors, fields, assay.dead_letter_fingerprint(error_code, NULL, errors), "
+        "attempts, first_attempt_at, last_attempt_at "
         f"FROM assay.dead_letters WHERE task_id = {task_of('dead')}",
         _ALSO_CONSTRAINTS,
     ),
     Breakage(
         "open_dead_letter_is_of_a_quarantined_task",
-        f"{_NEW_LETTER} SELECT task_id, attempt_id, 1, 'x', 'transient', '[]', 1, now(), now() "
+        f"{_NEW_LETTER} SELECT task_id, attempt_id, 1, 'x', 'transient', '[]', '{{}}', "
+        "assay.dead_letter_fingerprint('x', NULL, '[]'), 1, now(), now() "
         f"FROM assay.annotation_outputs WHERE task_id = {task_of('referred')}",
     ),
     Breakage(
-        "dead_letter_has_the_tasks_code", _LETTER.format("error_code = 'json_duplicate_key'", task_of("dead"))
+        "dead_letter_has_the_tasks_code",
+        _LETTER.format("error_code = 'json_duplicate_key'", task_of("dead")),
+        frozenset({"dead_letter_fingerprint_is_of_its_errors"}),
     ),
     Breakage(
         "dead_letter_names_an_attempt_of_its_task",
@@ -225,7 +231,9 @@ PEOPLE: Final = (
     ),
     Breakage(
         "dead_letter_errors_are_paths_and_types",
-        _LETTER.format('errors = \'[{"path": "", "type": "x", "input": "private"}]\'', task_of("dead")),
+        _LETTER.format(
+            'errors = \'[{"path": "", "type": "json_invalid", "input": "private"}]\'', task_of("dead")
+        ),
     ),
     Breakage("task_in_review_has_one_open_item", _ITEM.format("state = 'decided'", task_of("referred"))),
     Breakage(

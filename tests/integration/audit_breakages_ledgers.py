@@ -19,6 +19,7 @@ from audit_breakages import (
     update_task,
 )
 from audit_breakages_budgets import BUDGETS
+from audit_breakages_dead_letters import DEAD_LETTERS
 from audit_breakages_isolated import ISOLATED
 
 _ALSO_CONSTRAINTS: Final = frozenset({CONSTRAINTS})
@@ -257,4 +258,5 @@ GUARDS: Final = (
 BREAKAGES: Final = (
     *TASKS, *HISTORY, *OUTPUTS, *DRAWS, *PEOPLE, *RESULTS,
     *CALLS, *OUTBOX, *SOURCES, *VAULT, *VERSIONS, *GUARDS, *BUDGETS, *ISOLATED,
+    *DEAD_LETTERS,
 )  # fmt: skip

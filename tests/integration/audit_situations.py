@@ -12,6 +12,8 @@ from typing import Any, Final
 import psycopg
 
 from assay.adapters.postgres.claim_store import ClaimStore
+from assay.adapters.postgres.dead_letter_acts import DeadLetterActs
+from assay.adapters.postgres.dead_letter_store import DeadLetterStore
 from assay.adapters.postgres.finish_store import FinishStore
 from assay.adapters.postgres.isolated_fixes import Fix, IsolatedFixes
 from assay.adapters.postgres.isolated_store import IsolatedStore
@@ -20,6 +22,7 @@ from assay.adapters.postgres.session import Pool, make_pool
 from assay.adapters.postgres.source_store import SourceStore
 from assay.adapters.postgres.version_store import VersionStore
 from assay.adapters.vault import Vault
+from assay.domain.dead_letters import LetterFilter
 from assay.domain.digest import definition_digest
 from assay.domain.failures import FailureClass
 from assay.domain.identity import Attributes, InputRecord, SourcePosition
@@ -154,6 +157,7 @@ async def build(url: str) -> None:
         await _frozen(url, pool, vault)
         await _mended(url, pool, vault)
         await _by_hand(url, pool, vault, main)
+        _dead_letters(url)
     finally:
         await pool.close()
 
@@ -332,14 +336,11 @@ async def _by_hand(url: str, pool: Pool, vault: Vault, main: Line) -> None:
             )
         connection.execute(
             "INSERT INTO assay.dead_letters (task_id, attempt_id, version_id, error_code, failure_class, "
-            "errors, attempts, first_attempt_at, last_attempt_at) "
-            "SELECT task_id, attempt_id, %s, 'withdrawn', 'policy', '[]', 1, finished_at, finished_at "
+            "errors, fields, fingerprint, attempts, first_attempt_at, last_attempt_at) "
+            "SELECT task_id, attempt_id, %s, 'withdrawn', 'policy', '[]', '{}', "
+            "assay.dead_letter_fingerprint('withdrawn', NULL, '[]'), 1, finished_at, finished_at "
             "FROM assay.annotation_outputs WHERE task_id = %s",
             (line.version_id, move("withdrawn", "withdraw", "quarantined", code="withdrawn")),
-        )
-        connection.execute(
-            "UPDATE assay.dead_letters SET state = 'closed' WHERE task_id = %s",
-            (move("closed", "close", "rejected"),),
         )
         connection.execute(
             "INSERT INTO assay.annotation_outputs (task_id, attempt_id, finished_at) "
@@ -352,3 +353,16 @@ async def _by_hand(url: str, pool: Pool, vault: Vault, main: Line) -> None:
             "WHERE i.record_id = 'erased' AND x.text_ref = i.encrypted_text_ref"
         )
         connection.execute("DELETE FROM assay.inputs WHERE record_id = 'erased'")
+
+
+def _dead_letters(url: str) -> None:
+    """Dead letters that somebody has, had, and closed."""
+    store, acts = DeadLetterStore(url), DeadLetterActs(url)
+
+    def letter(record: str) -> int:
+        (row,) = store.envelopes(LetterFilter(record_id=record))
+        return int(str(row["dead_letter_id"]))
+
+    acts.assign([letter("exhausted"), letter("policy")], owner="ann", actor="bob")
+    acts.unassign([letter("policy")], actor="ann", reason="not mine")
+    acts.close([letter("closed")], actor="ann", reason="sent by mistake")

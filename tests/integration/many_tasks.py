@@ -58,9 +58,10 @@ _FILL: Final = (
        FROM generate_series(%(first)s::int, %(last)s::int) n
        JOIN assay.pipeline_versions v ON v.version_id = %(version_id)s::int""",
     """INSERT INTO assay.dead_letters (task_id, attempt_id, version_id, error_code, failure_class, errors,
-           attempts, first_attempt_at, last_attempt_at, state)
-       SELECT n, md5('a' || n)::uuid, %(version_id)s::int, 'attempts_exhausted', 'transient', '[]', 1,
-              %(at)s::timestamptz, %(at)s::timestamptz, 'resolved'
+           fields, fingerprint, attempts, first_attempt_at, last_attempt_at, state, resolved_by)
+       SELECT n, md5('a' || n)::uuid, %(version_id)s::int, 'attempts_exhausted', 'transient', '[]', '{}',
+              assay.dead_letter_fingerprint('attempts_exhausted', NULL, '[]'), 1,
+              %(at)s::timestamptz, %(at)s::timestamptz, 'resolved', 'newer_input_version'
        FROM generate_series(%(first)s::int, %(last)s::int) n WHERE n %% 5 = 0""",
     """INSERT INTO assay.review_items (task_id, version_id, reason, blind, state, created_at)
        SELECT n, %(version_id)s::int, 'low_confidence', false, 'decided', %(at)s::timestamptz

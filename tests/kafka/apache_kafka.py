@@ -98,7 +98,7 @@ class ApacheKafka:
             "listeners": listeners,
             "advertised.listeners": own,
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "log.dirs": str(folder / "data"),
+            "log.dirs": str(self.data),
             **(properties or {}),
         }
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in chosen.items()), "utf-8")
@@ -107,6 +107,11 @@ class ApacheKafka:
     def bootstrap(self) -> str:
         """`127.0.0.1:PORT`; the same over all restarts."""
         return f"127.0.0.1:{self._port}"
+
+    @property
+    def data(self) -> Path:
+        """Its logs: a folder for each partition, `TOPIC-NUMBER`."""
+        return self._folder / "data"
 
     @property
     def log(self) -> Path:
@@ -121,7 +126,7 @@ class ApacheKafka:
     def start(self) -> float:
         """Format the data folder where that was not done, start, wait; the seconds that it took."""
         began = time.monotonic()
-        if not (self._folder / "data" / "meta.properties").exists():
+        if not (self.data / "meta.properties").exists():
             self._format()
         self._log_start = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:

@@ -10,7 +10,8 @@ from kafka.apache_kafka import jar_version
 from kafka.brokers import KIND, BrokerUnderTest, make_topic, running_broker
 
 # What the embedded broker has not at all; docs/brokers.md says so.
-collect_ignore = [] if KIND == "apache" else ["test_apache_members.py"]
+_APACHE_ALONE = ("added_partitions", "apache_malformed", "apache_members", "lost_ends")
+collect_ignore = [] if KIND == "apache" else [f"test_{each}.py" for each in _APACHE_ALONE]
 
 
 def pytest_report_header() -> str:

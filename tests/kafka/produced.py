@@ -19,6 +19,8 @@ KNOWN: Final = 2000
 # What no reader can take for a record.
 MALFORMED: Final = (b"\xff\xfe", b"no json", b"[1]", b'{"text": "without an id"}', None)
 
+_MOST_QUEUED: Final = 50_000
+
 Place = tuple[int, int]
 Identity = tuple[str, int]
 
@@ -91,7 +93,8 @@ class Feed:
 
             key = str(record["record_id"]) if record is not None else None
             producer.produce(self.topic, value=value, key=key, partition=partition, on_delivery=told)
-            producer.poll(0)
+            # Its queue holds 100,000.
+            producer.poll(0.1 if len(producer) > _MOST_QUEUED else 0)
         assert producer.flush(SECONDS) == 0
         assert failures == []
 

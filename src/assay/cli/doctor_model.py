@@ -157,7 +157,7 @@ def _call(look: _Look) -> Iterator[Finding]:
             "model call", str(answer), "See the code; 401 and 403: the key, 404: base URL or model name."
         )
         return
-    verdict = judge(look.pipeline.contract, answer.content, truncated=answer.truncated)
+    verdict = judge(look.pipeline.contract, answer.content, text=_TEXT, truncated=answer.truncated)
     cost = "unknown" if answer.cost is None else f"{answer.cost:.6f}"
     told = f"answered in {answer.latency_ms:.0f} ms by {answer.model or look.pipeline.model}, cost {cost}"
     if isinstance(verdict, Rejected):

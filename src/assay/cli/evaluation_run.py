@@ -11,17 +11,18 @@ from assay.adapters.files.gold import read_gold
 from assay.adapters.postgres.result_store import Answer, ResultStore
 from assay.adapters.postgres.version_store import FoundVersion, VersionStore
 from assay.app import open_vault
-from assay.cli.chosen import load, version_of
+from assay.cli.chosen import version_of
 from assay.cli.compared_field import ComparedField, compared_field
 from assay.cli.opened import existing_database
 from assay.cli.tables import shown
 from assay.config import load_settings
+from assay.domain.definition import Pipeline
 from assay.domain.evaluation import Evaluation, evaluate
 from assay.domain.failures import ConfigurationError
 from assay.domain.lifecycle import TaskState
 from assay.domain.record_mapping import parse_mapping
 
-_UNFINISHED: Final = frozenset({TaskState.PROCESSING, TaskState.RETRY_SCHEDULED})
+UNFINISHED: Final = frozenset({TaskState.PROCESSING, TaskState.RETRY_SCHEDULED})
 _OUTSIDE_LIST: Final = frozenset({"literal_error", "enum_error"})
 
 
@@ -29,12 +30,10 @@ _OUTSIDE_LIST: Final = frozenset({"literal_error", "enum_error"})
 class EvaluationOptions:
     """The options of `assay eval`, read."""
 
-    pipeline: str
     gold: str
     maps: tuple[str, ...] = ()
     source_name: str | None = None
     version: str | None = None
-    model: str | None = None
     labels: str | None = None
     field: str | None = None
 
@@ -69,10 +68,9 @@ class Compared:
     evaluation: Evaluation
 
 
-def run(options: EvaluationOptions) -> Compared:
+def run(pipeline: Pipeline, options: EvaluationOptions) -> Compared:
     """Compare. Raises `ConfigurationError` where there is nothing to compare, with the likely cause."""
     settings = load_settings()
-    pipeline = load(options.pipeline, options.model)
     gold = read_gold(options.gold, mapping=parse_mapping(options.maps), name=options.source_name)
     with existing_database(settings) as url:
         version = version_of(VersionStore(url), pipeline, options.version)
@@ -80,7 +78,7 @@ def run(options: EvaluationOptions) -> Compared:
         store = ResultStore(url, open_vault(settings) if compared.sensitive else None)
         pairs = pair(store.answers(version.version_id, list(gold), compared.key), gold, compared)
         if not pairs.states:
-            raise _nothing_matches(store, version, gold)
+            raise nothing_matches(store, version, gold)
     label_set, labels = _label_set(options.labels, compared, pairs)
     return Compared(
         version=version,
@@ -99,7 +97,7 @@ def pair(answers: Iterable[Answer], gold: Mapping[str, str], compared: ComparedF
     found = Pairs()
     for answer in answers:
         found.states[answer.state.value] += 1
-        if answer.state in _UNFINISHED:
+        if answer.state in UNFINISHED:
             found.unfinished += 1
         elif answer.state is TaskState.ERASED:
             found.erased += 1
@@ -137,9 +135,10 @@ def _label_set(wanted: str | None, compared: ComparedField, pairs: Pairs) -> tup
     return "gold", sorted(gold)
 
 
-def _nothing_matches(
-    store: ResultStore, version: FoundVersion, gold: Mapping[str, str]
+def nothing_matches(
+    store: ResultStore, version: FoundVersion, gold: Mapping[str, object]
 ) -> ConfigurationError:
+    """What to say where no gold record was annotated."""
     count, example = store.annotated(version.version_id)
     name = f"version {version.pipeline_version[:12]} of {version.name}"
     if example is None:

@@ -11,10 +11,14 @@ from rich.console import Console
 from rich.text import Text
 
 from assay.adapters.postgres.explain_store import AnnotationHistory, RecordHistory
+from assay.cli.dlq_page import as_object as as_object_of_letter
+from assay.cli.dlq_page import heading, put_questions
+from assay.cli.dlq_pages import WHOLE
 from assay.cli.json_text import to_json
 from assay.cli.label_fields import label_fields
 from assay.cli.status_now import meaning, money
 from assay.cli.tables import console, count, shown, table
+from assay.domain.dead_letters import WAITING
 from assay.domain.json_text import Json, read_json
 
 Row = Mapping[str, object]
@@ -86,7 +90,7 @@ def _annotation_object(history: AnnotationHistory) -> dict[str, object]:
         "label": _label(history.task),
         "moves": history.moves,
         "calls": history.calls,
-        "dead_letters": history.dead_letters,
+        "dead_letters": [as_object_of_letter(*_letter(row)) for row in history.dead_letters],
         "review_items": history.review_items,
         "version_holds": history.holds,
     }
@@ -238,15 +242,26 @@ def _total(calls: Sequence[Row]) -> str:
     )
 
 
+def _letter(row: Row) -> tuple[Row, Row]:
+    """The envelope of a dead letter, and what a replay has to know."""
+    facts = row["facts"]
+    return _without(row, "facts"), facts if isinstance(facts, Mapping) else {}
+
+
 def _show_dead_letter(screen: Console, row: Row) -> None:
-    kind = f", {row['kind']}" if row["kind"] else ""
-    screen.print(
-        f"\nDead letter {row['dead_letter_id']} ({row['state']}): {shown(row['error_code'])}, "
-        f"{row['failure_class']}{kind}, replayed {row['replay_count']} times"
-    )
+    """One that waits answers four questions; of one that has ended it is said what it was."""
+    envelope, facts = _letter(row)
+    screen.print(Text(f"\n{heading(envelope)}", style="bold red"))
+    if row["state"] in WAITING:
+        put_questions(screen, envelope, facts)
+        return
     errors = row["errors"]
     for error in errors if isinstance(errors, list) else []:
-        screen.print(f"  {shown(error['path'] or '(whole response)')}: {shown(error['type'])}")
+        screen.print(f"  {shown(error['path'] or WHOLE)}: {shown(error['type'])}")
+    by = f", resolved by {shown(row['resolved_by'])}" if row["resolved_by"] is not None else ""
+    screen.print(
+        f"  replayed {row['replay_count']} times{by}; `assay dlq show {row['dead_letter_id']}` has more"
+    )
 
 
 def _show_rows(screen: Console, title: str, rows: Sequence[Row], columns: Mapping[str, str]) -> None:

@@ -132,8 +132,8 @@ def fix(
 ) -> None:
     """Correct an isolated record: it becomes an input, and a worker of the pipeline labels it.
 
-    The corrected record is read as its source is (mapping and all). The same fix again changes nothing; another
-    one is refused, and names the fix that stands.
+    The corrected record is read as its source is (mapping and all). The same fix again changes nothing;
+    another one is refused, and names the fix that stands.
     """
     from assay.cli.isolated_fix import FixOptions, fix_record
 

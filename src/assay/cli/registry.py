@@ -12,11 +12,13 @@ from assay.cli.check import check
 from assay.cli.completion import completion
 from assay.cli.db import db_app
 from assay.cli.demo import demo
+from assay.cli.dlq import dlq_app
 from assay.cli.doctor import doctor
 from assay.cli.down import down
 from assay.cli.drill import drill
 from assay.cli.evaluate import evaluate
 from assay.cli.explain import explain
+from assay.cli.fix import fix_app
 from assay.cli.init import init
 from assay.cli.isolated import isolated_app
 from assay.cli.key import key_app
@@ -24,6 +26,7 @@ from assay.cli.lag import lag
 from assay.cli.migrate import migrate
 from assay.cli.pipeline import pipeline_app
 from assay.cli.publish import publish
+from assay.cli.replay import replay_app
 from assay.cli.results import results
 from assay.cli.run import run
 from assay.cli.status import StatusCommand, status
@@ -54,6 +57,9 @@ def register(app: typer.Typer) -> None:
     app.command()(check)
     app.add_typer(pipeline_app, name="pipeline")
     app.add_typer(isolated_app, name="isolated")
+    app.add_typer(dlq_app, name="dlq")
+    app.add_typer(fix_app, name="fix")
+    app.add_typer(replay_app, name="replay")
     app.add_typer(budget_app, name="budget")
     app.command()(migrate)
     app.add_typer(db_app, name="db")

@@ -115,6 +115,22 @@ _RULES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
             "dead_letter_errors_are_paths_and_types",
             "A dead letter's errors are paths and types, nothing else.",
         ),
+        (
+            "closed_dead_letter_has_its_act",
+            "A closed dead letter has its closing, with a reason, and its task's; no other has one.",
+        ),
+        (
+            "dead_letter_is_whose_the_last_act_says",
+            "A dead letter is that person's whom the last act gave it, or nobody's.",
+        ),
+        (
+            "dead_letter_fingerprint_is_of_its_errors",
+            "A dead letter's fingerprint and fields are those of its code, kind and errors.",
+        ),
+        (
+            "dead_letter_comes_from_where_its_input_does",
+            "A dead letter's source, customer, document type and language are its input's.",
+        ),
         ("task_in_review_has_one_open_item", "A task in review has exactly one open review item."),
         (
             "open_review_item_has_a_task_to_review",
@@ -189,6 +205,29 @@ _RULES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("last_event_shows_the_result", "The event of a result's last revision shows the annotation served."),
         ("superseded_task_is_announced", "Every superseded task has its event."),
         ("isolated_record_is_announced", "Every isolated record and conflict has its event."),
+    ),
+    "replays": (
+        (
+            "replay_names_its_fix",
+            "A replay has a fix on record, of the pipeline whose dead letters it takes.",
+        ),
+        ("released_item_is_under_way", "What a replay has let out is under way, and names the replay."),
+        ("replaying_dead_letter_is_let_out", "A dead letter is being replayed while its item is out."),
+        (
+            "success_resolves_its_dead_letter",
+            "A dead letter whose item succeeded is resolved by that replay; a failure has its own.",
+        ),
+        (
+            "resolved_by_replay_has_its_item",
+            "A dead letter that says a replay resolved it is an item of that replay, or an older version's.",
+        ),
+        ("replay_is_recorded", "A replay was planned by somebody, and its last act fits its state."),
+        ("finished_replay_has_no_open_item", "A replay that is over has nothing waiting."),
+        (
+            "replay_of_is_an_older_version",
+            "What an annotation replays is of the same input and line, under another version.",
+        ),
+        ("kept_response_is_of_a_dead_letter", "A kept response belongs to an attempt that was refused."),
     ),
     "sources and waiting work": (
         ("parked_task_is_on_the_work_list", "A parked task is on the work list, with its due time."),

@@ -12,14 +12,17 @@ from assay.domain.contract import Contract, Plan, plan_of
 from assay.domain.findings import ANY_KEY, Findings, pointer
 from assay.domain.json_text import DuplicateKey, Json, JsonInvalid, Number, read_json
 from assay.domain.label import emit_object
+from assay.domain.leaves import check_quotes, lowest_confidence
 from assay.domain.nodes import MAX_NESTING, ListNode, MapNode, Node, TupleNode
 from assay.domain.objects import ObjectNode, UnionNode, ValueChanged
 from assay.domain.rejection import FieldError, Rejected, RejectionCode, rejected
 from assay.domain.rules_run import run_rules
+from assay.domain.signals import LOWEST
 from assay.domain.value import value
 
 # `judge` answers every defect with a value. Control flow (KeyboardInterrupt and its like) passes.
 _DEFECTS: Final = (Exception,)
+_QUOTES_ALONE: Final = {RejectionCode.SEMANTIC_INVALID}
 
 
 @value
@@ -43,18 +46,20 @@ def judge(
     contract: type[Contract],
     response: str | bytes,
     *,
+    text: str | None = None,
     truncated: bool = False,
     max_response_bytes: int | None = None,
 ) -> Accepted | Rejected:
     """Judges the whole response against the contract. Pure, and never raises, whatever the response is.
 
-    `truncated`: the provider said that the token limit cut the answer. `max_response_bytes` replaces the
-    contract's limit (bytes of UTF-8).
+    `text`: the record's text as the model got it, for quotes and for rules that see it; without it a contract
+    that has such accepts nothing (`unexpected_parse_error`, `text_not_given`). `truncated`: the provider said
+    that the token limit cut the answer. `max_response_bytes` replaces the contract's limit (bytes of UTF-8).
     """
     try:
         plan = plan_of(contract)
         limit = plan.max_response_bytes if max_response_bytes is None else max_response_bytes
-        return _judge(plan, response, truncated, limit)
+        return _judge(plan, response, text, truncated, limit)
     except _DEFECTS as defect:
         return rejected(RejectionCode.UNEXPECTED_PARSE_ERROR, [FieldError("", _defect_name(defect))])
 
@@ -67,7 +72,9 @@ def _defect_name(defect: BaseException) -> str:
     return name if getattr(builtins, name, None) is type(defect) else "defect"
 
 
-def _judge(plan: Plan, response: str | bytes, truncated: bool, limit: int) -> Accepted | Rejected:
+def _judge(
+    plan: Plan, response: str | bytes, source: str | None, truncated: bool, limit: int
+) -> Accepted | Rejected:
     if _is_larger(response, limit):
         return rejected(RejectionCode.RESPONSE_TOO_LARGE)
     if truncated:
@@ -76,10 +83,12 @@ def _judge(plan: Plan, response: str | bytes, truncated: bool, limit: int) -> Ac
         text = response if isinstance(response, str) else response.decode("utf-8")
     except UnicodeDecodeError:
         return rejected(RejectionCode.JSON_INVALID, [FieldError("", "not_utf8")])
-    return rejected(RejectionCode.RESPONSE_EMPTY) if not text or text.isspace() else _parse(plan, text)
+    if not text or text.isspace():
+        return rejected(RejectionCode.RESPONSE_EMPTY)
+    return _parse(plan, text, source)
 
 
-def _parse(plan: Plan, text: str) -> Accepted | Rejected:
+def _parse(plan: Plan, text: str, source: str | None) -> Accepted | Rejected:
     try:
         tree = read_json(text)
     except JsonInvalid:
@@ -87,7 +96,7 @@ def _parse(plan: Plan, text: str) -> Accepted | Rejected:
     except DuplicateKey as twice:
         place = pointer(_declared(plan.root, twice.path))
         return rejected(RejectionCode.JSON_DUPLICATE_KEY, [FieldError(place, "duplicate_key")])
-    return _read(plan, tree)
+    return _read(plan, tree, source)
 
 
 def _is_larger(response: str | bytes, limit: int) -> bool:
@@ -99,12 +108,18 @@ def _is_larger(response: str | bytes, limit: int) -> bool:
     return len(response.encode("utf-8", "surrogatepass")) > limit
 
 
-def _read(plan: Plan, tree: Json) -> Accepted | Rejected:
+def _read(plan: Plan, tree: Json, source: str | None) -> Accepted | Rejected:
     findings = Findings()
     root = plan.root
     value = root.lift(tree, findings)
-    if plan.has_rules and findings.total == 0:
-        run_rules(plan.by_contract, value, findings)
+    if findings.total == 0 and plan.sees_text:
+        if source is None:
+            # A defect of the caller: nothing about this response can be said.
+            return rejected(RejectionCode.UNEXPECTED_PARSE_ERROR, [FieldError("", "text_not_given")])
+        if plan.quotes:
+            check_quotes(root, tree, value, source, findings)
+    if plan.has_rules and (findings.total == 0 or findings.by_code.keys() == _QUOTES_ALONE):
+        run_rules(plan.by_contract, value, findings, source)
     if findings.total:
         return findings.rejection()
     if not isinstance(tree, dict) or not isinstance(value, Contract):
@@ -112,16 +127,23 @@ def _read(plan: Plan, tree: Json) -> Accepted | Rejected:
     values = vars(value)
     label = emit_object(root, tree, value, plain=False)
     plain = emit_object(root, tree, value, plain=True)
-    signal = None if plan.confidence_key is None else tree[plan.confidence_key]
     return Accepted(
         label_json=label,
         plain_json=plain,
         has_sensitive=label != plain,
-        confidence=Decimal(signal) if isinstance(signal, Number) else None,
+        confidence=_confidence(plan, tree, value),
         insufficient_evidence=bool(plan.insufficient)
         and all(values[name] == wanted for name, wanted in plan.insufficient),
         value=value,
     )
+
+
+def _confidence(plan: Plan, tree: dict[str, Json], value: Contract) -> Decimal | None:
+    """The exact decimal of the signal."""
+    if plan.confidence_field == LOWEST:
+        return lowest_confidence(plan.root, tree, value)
+    signal = None if plan.confidence_key is None else tree[plan.confidence_key]
+    return Decimal(signal) if isinstance(signal, Number) else None
 
 
 def _declared(node: Node, path: Iterable[str | int]) -> list[str | int]:

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Final, Unpack
 from pydantic import BaseModel, ConfigDict
 
 from assay.domain.findings import ANY_KEY, pointer
-from assay.domain.nodes import ListNode, MapNode, Node, TupleNode
+from assay.domain.nodes import ListNode, MapNode, Node, TextNode, TupleNode
 from assay.domain.objects import ObjectNode, UnionNode
 from assay.domain.plan import Planner, UnsupportedAnnotation
-from assay.domain.signals import confidence_field, insufficient_values, label_field
+from assay.domain.signals import LOWEST, confidence_field, insufficient_values, label_field
 
 DEFAULT_MAX_RESPONSE_BYTES: Final = 8192
 _STRICT: Final = ConfigDict(strict=True, extra="forbid", frozen=True)
@@ -37,7 +37,8 @@ class Plan:
 
     `objects`: the contract and every one inside it. `insufficient`: fields with the values that say
     "insufficient evidence". `sensitive_paths`: JSON Pointers of the sensitive texts (`*` for an item or a
-    key from data).
+    key from data), `quotes` those of the quoted texts with the comparison that holds for them. `sees_text`:
+    the contract cannot be judged without the record's text.
     """
 
     root: ObjectNode
@@ -49,6 +50,8 @@ class Plan:
     label_field: str | None
     insufficient: tuple[tuple[str, object], ...]
     sensitive_paths: tuple[str, ...]
+    quotes: Mapping[str, str]
+    sees_text: bool
     max_response_bytes: int
 
 
@@ -61,7 +64,8 @@ class Contract(BaseModel):
             reason: Reason
 
     Class keywords: `confidence="score"` names the confidence signal (else the one top-level field annotated
-    `Confidence`; with none nothing is accepted automatically); `insufficient_evidence={"category":
+    `Confidence`; with none nothing is accepted automatically), and `confidence="*"` makes it the lowest
+    confidence anywhere in the answer; `insufficient_evidence={"category":
     "unclear"}` says how the model says that it cannot tell; `label_field="category"` is what `assay eval`
     compares; `max_response_bytes=8192` limits a response. A class that breaks the rules raises `TypeError`
     when it is defined, or at first use when its annotations name classes that come later.
@@ -115,16 +119,24 @@ def plan_of(contract: type[Contract]) -> Plan:
     objects = tuple(planner.objects.values())
     options = contract.__assay_options__
     signal = confidence_field(root, options.confidence)
+    texts = tuple(_leaves(root, [], ()))
+    quotes = {
+        path: node.quoted.error_type
+        for path, node in texts
+        if isinstance(node, TextNode) and node.quoted is not None
+    }
     plan = Plan(
         root=root,
         objects=objects,
         by_contract={node.contract: node for node in objects},
         has_rules=any(node.rules for node in objects),
         confidence_field=signal,
-        confidence_key=None if signal is None else root.field(signal).key,
+        confidence_key=None if signal in (None, LOWEST) else root.field(str(signal)).key,
         label_field=label_field(root, options.label_field),
         insufficient=insufficient_values(root, options.insufficient_evidence),
-        sensitive_paths=tuple(_sensitive_paths(root, [], ())),
+        sensitive_paths=tuple(path for path, node in texts if node.sensitive),
+        quotes=quotes,
+        sees_text=bool(quotes) or any(rule.sees_text for node in objects for rule in node.rules),
         max_response_bytes=options.max_response_bytes,
     )
     contract.__assay_plan__ = plan
@@ -157,8 +169,8 @@ def _check_class(contract: type[Contract]) -> None:
             raise UnsupportedAnnotation(f"{name}.{function}: a contract does nothing of its own; use @rule.")
 
 
-def _sensitive_paths(node: Node, trail: list[str | int], above: tuple[ObjectNode, ...]) -> Iterator[str]:
-    """Pointers of the sensitive texts below a node; a contract inside itself is followed once."""
+def _leaves(node: Node, trail: list[str | int], above: tuple[ObjectNode, ...]) -> Iterator[tuple[str, Node]]:
+    """Pointers and nodes of what holds no other value; a contract inside itself is followed once."""
     inner: list[tuple[str | None, Node]] = []
     match node:
         case ObjectNode() if node not in above:
@@ -172,7 +184,7 @@ def _sensitive_paths(node: Node, trail: list[str | int], above: tuple[ObjectNode
             inner = [(str(place), item) for place, item in enumerate(node.items)]
         case MapNode():
             inner = [(ANY_KEY, node.key), (ANY_KEY, node.value)]
-    if node.sensitive:
-        yield pointer(trail)
+        case _:
+            yield pointer(trail), node
     for step, child in inner:
-        yield from _sensitive_paths(child, trail if step is None else [*trail, step], above)
+        yield from _leaves(child, trail if step is None else [*trail, step], above)

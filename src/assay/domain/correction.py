@@ -81,6 +81,8 @@ def _scalar_words(node: Node) -> str:
         case TextNode():
             blank = "text, may be empty" if node.blank_allowed else "text, not blank"
             words = blank + _bounds(node.keywords, "characters")
+            if node.quoted is not None:
+                words += ", copied exactly from the text of the request"
         case FormatNode():
             words = _FORMATS[node.name] + _bounds(node.keywords, "characters")
         case NumberNode():

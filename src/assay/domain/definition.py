@@ -37,13 +37,15 @@ class Pipeline:
     Part of the version: contract (schema, options, rules and validators with their source), model,
     parameters, prompt, correction text, route, structured_output, rules_version, guidelines. Not part of
     it, free to change between runs: name, label, base_url, price, max_attempts, max_age_hours,
-    quality_probability, quality_strata, call_timeout_seconds.
+    quality_probability, quality_strata, call_timeout_seconds, keep_responses_days.
 
     `model` is `provider:name`, for example `openai:gpt-5-mini` or `recorded:answers.csv#answer`.
     `parameters` go into the request as they are. `label` is a name for this version. `max_attempts` and
     `max_age_hours` bound the retries of one task. `quality_probability` is the share of records drawn for
     the quality pool at first claim, `quality_strata` the shares drawn by category when a label is accepted.
-    `call_timeout_seconds` is the deadline of one call. Raises `ConfigurationError` with
+    `call_timeout_seconds` is the deadline of one call. `keep_responses_days` is how long responses that the
+    contract refused are kept, sealed in the vault, so that another contract can judge them without a call; 0
+    keeps none. Raises `ConfigurationError` with
     one sentence when something does not fit.
     """
 
@@ -63,6 +65,7 @@ class Pipeline:
     quality_probability: float = 0.0
     quality_strata: Mapping[str, float] = field(default_factory=dict)
     call_timeout_seconds: float = 60.0
+    keep_responses_days: float = 0.0
     structured_output: bool = True
 
     def __post_init__(self) -> None:
@@ -80,6 +83,7 @@ class Pipeline:
             max_age_hours=self.max_age_hours,
             quality_probability=self.quality_probability,
             call_timeout_seconds=self.call_timeout_seconds,
+            keep_responses_days=self.keep_responses_days,
         )
         object.__setattr__(self, "parameters", MappingProxyType(check_parameters(self.parameters)))
         object.__setattr__(self, "quality_strata", MappingProxyType(check_strata(self.quality_strata)))
@@ -108,9 +112,11 @@ class Pipeline:
         """SHA-256 (64 hex digits) of the canonical JSON of `definition`."""
         return definition_digest(self.definition)
 
-    def judge(self, response: str | bytes, *, truncated: bool = False) -> Accepted | Rejected:
+    def judge(
+        self, response: str | bytes, *, text: str | None = None, truncated: bool = False
+    ) -> Accepted | Rejected:
         """`judge` with this pipeline's contract; a rejection carries the pipeline's version."""
-        verdict = judge(self.contract, response, truncated=truncated)
+        verdict = judge(self.contract, response, text=text, truncated=truncated)
         return verdict if isinstance(verdict, Accepted) else replace(verdict, pipeline_version=self.version)
 
 
@@ -123,12 +129,18 @@ def _contract_definition(contract: type[Contract]) -> dict[str, Any]:
         "insufficient_evidence": dict(contract.__assay_options__.insufficient_evidence),
         "max_response_bytes": plan.max_response_bytes,
         "sensitive": list(plan.sensitive_paths),
+        # Only where there are some: contracts without quotes keep their version.
+        **({"quotes": dict(plan.quotes)} if plan.quotes else {}),
     }
 
 
 def _rules_definition(contract: type[Contract]) -> dict[str, Any]:
     return {
-        f"{node.contract.__name__}.{rule.name}": {"version": rule.version, "fields": list(rule.fields)}
+        f"{node.contract.__name__}.{rule.name}": {
+            "version": rule.version,
+            "fields": list(rule.fields),
+            **({"sees_text": True} if rule.sees_text else {}),
+        }
         for node in plan_of(contract).objects
         for rule in node.rules
     }

@@ -75,7 +75,12 @@ def check_parts(
 
 
 def check_numbers(
-    *, max_attempts: object, max_age_hours: object, quality_probability: object, call_timeout_seconds: object
+    *,
+    max_attempts: object,
+    max_age_hours: object,
+    quality_probability: object,
+    call_timeout_seconds: object,
+    keep_responses_days: object,
 ) -> None:
     """Limits and shares."""
     if isinstance(max_attempts, bool) or not isinstance(max_attempts, int) or not 1 <= max_attempts <= 1000:
@@ -86,6 +91,8 @@ def check_numbers(
     }.items():
         if not _is_number(value) or value <= 0:
             raise ConfigurationError(f"Pipeline({field}=...) is a number greater than 0.")
+    if not _is_number(keep_responses_days) or not 0 <= keep_responses_days <= 3650:
+        raise ConfigurationError("Pipeline(keep_responses_days=...) is a number of days from 0 to 3650.")
     if not _is_number(quality_probability) or not 0 <= quality_probability <= 1:
         raise ConfigurationError("Pipeline(quality_probability=...) is a number from 0 to 1.")
 

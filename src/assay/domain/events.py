@@ -24,6 +24,7 @@ SCHEMA_VERSION: Final[Mapping[str, int]] = {
     "completed": 1,
     "superseded": 1,
     "quarantined": 1,
+    "rejected": 1,
     "conflict": 1,
     "isolated": 1,
     "promotion_frozen": 1,

@@ -63,6 +63,15 @@ class QuarantinedData(ResultData):
     review_reason: Code | None = Field(description="Null, but for what a person had been asked before.")
 
 
+class RejectedData(ResultData):
+    """A dead letter that somebody closed: nothing will come of it."""
+
+    state: Literal["rejected"] = Field(description="Where the annotation stands.")
+    label: None = Field(description="Always null here.")
+    error_code: Code = Field(description="Why it was refused; see the page on failures.")
+    review_reason: Code | None = Field(description="Null, but for what a person had been asked before.")
+
+
 class SupersededData(ResultData):
     """An annotation that no longer serves: this input version of the record is out of date."""
 
@@ -167,6 +176,15 @@ class Quarantined(EventBody):
     data: QuarantinedData
 
 
+class Rejected(EventBody):
+    """Somebody closed a dead letter: the record will have no label."""
+
+    kind: Literal["rejected"]
+    schema_version: Literal[1] = Field(alias="schema")
+    aggregate: ResultAggregate
+    data: RejectedData
+
+
 class Conflict(EventBody):
     """A known record and version came with other content."""
 
@@ -198,6 +216,7 @@ BODIES: Final[Mapping[str, type[EventBody]]] = {
     "completed": Completed,
     "superseded": Superseded,
     "quarantined": Quarantined,
+    "rejected": Rejected,
     "conflict": Conflict,
     "isolated": Isolated,
     "promotion_frozen": PromotionFrozen,

@@ -36,8 +36,8 @@ def is_sensitive_text(node: Node) -> bool:
     return node.sensitive
 
 
-def _member(node: Node, kind: type, value: object) -> Node:
-    """The member of a union that read this value."""
+def member_of(node: Node, kind: type, value: object) -> Node:
+    """The member of a union that read this value; any other node is its own."""
     if not isinstance(node, UnionNode):
         return node
     for member in node.objects:
@@ -47,7 +47,7 @@ def _member(node: Node, kind: type, value: object) -> Node:
 
 
 def _emit_dict(node: Node, tree: dict[str, Json], value: object, *, plain: bool) -> str | None:
-    member = _member(node, dict, value)
+    member = member_of(node, dict, value)
     if isinstance(member, ObjectNode):
         return emit_object(member, tree, value, plain=plain)
     if not isinstance(member, MapNode) or not isinstance(value, Mapping):
@@ -75,7 +75,7 @@ def emit_object(node: ObjectNode, tree: dict[str, Json], value: object, *, plain
 
 
 def _emit_list(node: Node, tree: list[Json], value: object, *, plain: bool) -> str | None:
-    member = _member(node, list, value)
+    member = member_of(node, list, value)
     if not isinstance(value, Sequence):
         raise TypeError("an array was read by something else")
     if isinstance(member, ListNode):

@@ -18,6 +18,7 @@ from uuid import UUID
 
 from assay.domain.findings import ANY_KEY, INVALID, Findings, Invalid
 from assay.domain.json_text import Json, Number
+from assay.domain.markers import Quoted
 from assay.domain.numbers import is_whole, read_decimal, read_float, read_integer
 from assay.domain.text import first_unstorable, shows_something
 
@@ -49,12 +50,13 @@ _NUMBER: Final = frozenset({Number})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextNode:
-    """Free text: storable, and not blank unless declared so."""
+    """Free text: storable, and not blank unless declared so. `quoted`: it must occur in the record's text."""
 
     sensitive: bool
     blank_allowed: bool
     keywords: Keywords = field(default_factory=dict)
     kinds: frozenset[type] = _STRING
+    quoted: Quoted | None = None
 
     def lift(self, tree: Json, findings: Findings) -> object:
         if type(tree) is not str:

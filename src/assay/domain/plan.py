@@ -22,7 +22,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from assay.domain.constraints import keywords_of, overruled
-from assay.domain.markers import BlankAllowed, ConfidenceMark, DecimalTextMark, Plain
+from assay.domain.markers import BlankAllowed, ConfidenceMark, DecimalTextMark, Plain, Quoted
 from assay.domain.nodes import (
     DECIMAL_TEXT,
     FORMATS,
@@ -45,6 +45,10 @@ _SUPPORTED: Final = (
     "use str, int, float, bool, Decimal, date, datetime, time, UUID, Literal, Enum, list, tuple, "
     "dict[str, ...], another Contract, a union of these, or None"
 )
+
+
+# What is said of a container's texts too.
+_OF_TEXT: Final = (Plain, BlankAllowed, Quoted)
 
 
 class UnsupportedAnnotation(TypeError):
@@ -106,7 +110,7 @@ class Planner:
 
     def container(self, origin: type, arguments: tuple[Any, ...], marks: list[object], where: str) -> Node:
         keywords = keywords_of(marks)
-        inherited = [mark for mark in marks if _has([mark], Plain) or _has([mark], BlankAllowed)]
+        inherited = [mark for mark in marks if any(_has([mark], kind) for kind in _OF_TEXT)]
         if origin is dict:
             key = self.node(arguments[0], inherited, f"{where} (keys)")
             if not isinstance(key, TextNode | ChoiceNode) or key.kinds != frozenset({str}):
@@ -153,11 +157,12 @@ def _opened(annotation: object, metadata: list[object]) -> tuple[object, list[ob
 def _leaf(kind: type, marks: list[object], where: str) -> Node:
     """The node of a type that holds no other: text, number, bool, null, a format or an Enum."""
     keywords = keywords_of(marks)
+    quoted = _quoted(kind, marks, where)
     node: Node
     if issubclass(kind, Enum):
         node = _enum(kind, where)
     elif kind is str:
-        node = TextNode(not _has(marks, Plain), _has(marks, BlankAllowed), keywords)
+        node = TextNode(not _has(marks, Plain), _has(marks, BlankAllowed), keywords, quoted=quoted)
     elif kind is bool:
         node = BoolNode()
     elif kind is types.NoneType:
@@ -171,6 +176,17 @@ def _leaf(kind: type, marks: list[object], where: str) -> Node:
     else:
         raise _unsupported(kind, where)
     return node
+
+
+def _quoted(kind: type, marks: list[object], where: str) -> Quoted | None:
+    """How a text is quoted, if it is; a Quoted mark on anything else would check nothing."""
+    found = [Quoted() if mark is Quoted else mark for mark in marks if _has([mark], Quoted)]
+    if not found or kind is types.NoneType:
+        return None
+    if kind is not str:
+        raise UnsupportedAnnotation(f"{where}: Quoted is for text; declare the quote as a str of its own.")
+    last = found[-1]
+    return last if isinstance(last, Quoted) else None
 
 
 def _flat(metadata: Iterable[object], where: str) -> list[object]:

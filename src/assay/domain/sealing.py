@@ -15,6 +15,11 @@ def label_aad(key: InputKey, sha256: bytes, task_id: int) -> bytes:
     return _aad(b"label", key, sha256) + task_id.to_bytes(8, "big")
 
 
+def response_aad(key: InputKey, sha256: bytes, attempt: bytes) -> bytes:
+    """Associated data of a kept response: identity and hash of the input, and the attempt it answered."""
+    return _aad(b"response", key, sha256) + attempt
+
+
 def raw_aad(source_id: int, partition: int, offset: int) -> bytes:
     """Associated data of isolated bytes: their position."""
     return b"raw" + b"".join(number.to_bytes(8, "big") for number in (source_id, partition, offset))

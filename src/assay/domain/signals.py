@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from assay.domain.findings import Findings
 from assay.domain.json_text import Json, Number
 from assay.domain.markers import ReasonMark
-from assay.domain.nodes import ChoiceNode, Node, NumberNode
+from assay.domain.nodes import ChoiceNode, ListNode, MapNode, Node, NumberNode, TupleNode
 from assay.domain.objects import ObjectNode, UnionNode
 from assay.domain.plan import UnsupportedAnnotation
+
+LOWEST: Final = "*"
+"""`confidence="*"`: the signal is the lowest confidence in the whole answer."""
 
 
 def is_confidence(node: Node) -> bool:
@@ -20,8 +23,15 @@ def is_confidence(node: Node) -> bool:
 
 
 def confidence_field(root: ObjectNode, named: str | None) -> str | None:
-    """The confidence signal: the one that is named, else the only field annotated `Confidence`, else None."""
+    """The confidence signal: the one that is named, else the only field annotated `Confidence`, else None.
+
+    `*` names the lowest of all, wherever in the answer they are.
+    """
     contract = root.contract.__name__
+    if named == LOWEST:
+        if not _holds_confidence(root, ()):
+            raise UnsupportedAnnotation(f'{contract}: confidence="*" needs a field annotated Confidence.')
+        return named
     signals = [field.name for field in root.fields if is_confidence(field.node)]
     if named is not None:
         if named not in signals:
@@ -34,6 +44,23 @@ def confidence_field(root: ObjectNode, named: str | None) -> str | None:
             f"{contract}: {', '.join(signals)} are all Confidence; name one with confidence= after Contract."
         )
     return signals[0] if signals else None
+
+
+def _holds_confidence(node: Node, above: tuple[Node, ...]) -> bool:
+    """Whether a confidence stands anywhere below; a contract inside itself is followed once."""
+    inner: list[Node] = []
+    match node:
+        case ObjectNode() if node not in above:
+            inner = [field.node for field in node.fields]
+        case UnionNode():
+            inner = list(node.members)
+        case ListNode():
+            inner = [node.item]
+        case TupleNode():
+            inner = list(node.items)
+        case MapNode():
+            inner = [node.value]
+    return is_confidence(node) or any(_holds_confidence(child, (*above, node)) for child in inner)
 
 
 def label_field(root: ObjectNode, named: str | None) -> str | None:

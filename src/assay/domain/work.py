@@ -34,11 +34,31 @@ class Offer:
 
 
 @value
+class KeptResponse:
+    """A response as it came, kept because a contract refused it. `truncated`: the token limit cut it."""
+
+    content: bytes = field(repr=False)
+    truncated: bool
+    pass_number: int
+
+
+@value
+class SealedResponse:
+    """A kept response on its way into the vault, for so many days."""
+
+    ciphertext: bytes = field(repr=False)
+    truncated: bool
+    pass_number: int
+    days: float
+
+
+@value
 class ClaimedTask:
     """One attempt on one task: the lease of `attempt_id` is ours until somebody takes over.
 
     `key` is the record's data key, needed to seal the label. `attempts` counts this one, without those that
     a park gave back; `tries` counts every one. `is_retry`: it was parked because its vendor failed.
+    `replay_id`: a replay let it out; `kept` is then the response to judge again in place of a call, if any.
     """
 
     task_id: int
@@ -59,6 +79,8 @@ class ClaimedTask:
     readable: bool = True
     is_retry: bool = False
     lease_id: int | None = None
+    replay_id: int | None = None
+    kept: KeptResponse | None = None
 
     @property
     def identity(self) -> InputKey:
@@ -169,6 +191,7 @@ class Finish:
     evidence: Evidence | None = None
     delay_seconds: float | None = None
     uses_attempt: bool = True
+    response: SealedResponse | None = None
 
 
 def accept(task: ClaimedTask, label: Label, passes: Passes, accept_at: Decimal) -> Finish:
@@ -198,11 +221,14 @@ def refer(
     )  # fmt: skip
 
 
-def dead_letter(task: ClaimedTask, error_code: str, evidence: Evidence, passes: Passes) -> Finish:
-    """Refused for good, with evidence: `quarantined`."""
+def dead_letter(
+    task: ClaimedTask, error_code: str, evidence: Evidence, passes: Passes,
+    response: SealedResponse | None = None,
+) -> Finish:  # fmt: skip
+    """Refused for good, with evidence: `quarantined`. `response`: what was refused, where it is kept."""
     return Finish(
         task, Move.DEAD_LETTER, TaskState.QUARANTINED, passes, error_code=error_code, reason=error_code,
-        evidence=evidence,
+        evidence=evidence, response=response,
     )  # fmt: skip
 
 

@@ -20,20 +20,23 @@ from assay.domain.prompt import messages
 from assay.domain.rejection import Rejected, RejectionCode
 from assay.domain.retry import GiveUp, RetryPolicy, decide_retry
 from assay.domain.route import decide
-from assay.domain.sealing import label_aad
+from assay.domain.sealing import label_aad, response_aad
 from assay.domain.work import (
     CallOutcome,
     CallRecord,
     ClaimedTask,
     Evidence,
     Finish,
+    KeptResponse,
     Label,
     Passes,
+    SealedResponse,
     accept,
     dead_letter,
     park,
     refer,
 )
+from assay.pipeline.call_records import answered_call, failed_call, kept_answer
 from assay.pipeline.flow import Flow
 from assay.pipeline.flow_ticket import FREE, BreakerOpen
 from assay.ports import ModelPort, ModelRequest, ModelResponse, Probe, VaultPort
@@ -72,12 +75,14 @@ class LeaseGone(Exception):
 class Underway:
     """How far an attempt has come: which pass is being asked for, if any, and since when (loop time).
 
-    `late`: the call was cancelled because its deadline has passed.
+    `late`: the call was cancelled because its deadline has passed. `answered`: what the last call came back
+    with.
     """
 
     calling: int | None = None
     since: float | None = None
     late: bool = False
+    answered: KeptResponse | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +118,7 @@ class Annotator:
         self._retry = RetryPolicy(max_attempts=pipeline.max_attempts, max_age=pipeline.max_age_hours * 3600.0)
         self._schema = contract_schema(pipeline.contract) if pipeline.structured_output else None
         self._correction = correction_text(pipeline.contract)
+        self._keeps = pipeline.keep_responses_days > 0
         self._answered = False
         self._refusals = 0
         self._failing = 0
@@ -144,14 +150,22 @@ class Annotator:
             # Nothing was called: neither an attempt nor age is used up.
             return park(task, refused.seconds, "breaker_open", Passes(first_code), uses_attempt=False)
         passes = Passes(first_code, verdict.code.value if isinstance(verdict, Rejected) else None, (call,))
-        return self._conclude(task, verdict, passes)
+        return self._conclude(task, verdict, passes, underway.answered)
+
+    def _judge_again(self, task: ClaimedTask, kept: KeptResponse) -> Finish:
+        """What a replay asks for where the contract alone has changed: the kept response, and no call."""
+        verdict = judge(self._pipeline.contract, kept.content, text=task.text, truncated=kept.truncated)
+        code = verdict.code.value if isinstance(verdict, Rejected) else None
+        return self._conclude(task, verdict, Passes(code), kept)
 
     async def _first_pass(self, task: ClaimedTask, underway: Underway) -> Finish | str:
         """The finish, or the code of a failure that one correction may mend: durable by then."""
+        if task.kept is not None:
+            return self._judge_again(task, task.kept)
         verdict, call = await self._pass(task, FIRST, underway)
         if not (isinstance(verdict, Rejected) and verdict.correctable):
             code = verdict.code.value if isinstance(verdict, Rejected) else None
-            return self._conclude(task, verdict, Passes(code, None, (call,)))
+            return self._conclude(task, verdict, Passes(code, None, (call,)), underway.answered)
         self._probe("before_first_pass_note")
         if not await self._note(task, verdict.code.value, call):
             raise LeaseGone
@@ -159,13 +173,17 @@ class Annotator:
         return verdict.code.value
 
     def _conclude(
-        self, task: ClaimedTask, verdict: Accepted | Rejected | ProviderError, passes: Passes
+        self,
+        task: ClaimedTask,
+        verdict: Accepted | Rejected | ProviderError,
+        passes: Passes,
+        answer: KeptResponse | None,
     ) -> Finish:
         if isinstance(verdict, ProviderError):
             return self._failed(task, verdict, passes)
         if isinstance(verdict, Accepted):
             return self._route(task, verdict, passes)
-        return self._refused(task, verdict, passes)
+        return self._refused(task, verdict, passes, answer)
 
     async def _pass(
         self, task: ClaimedTask, number: int, underway: Underway
@@ -187,13 +205,15 @@ class Annotator:
                 # The vendor has answered nobody since it last failed: this tells of the vendor, not of the
                 # record, which must not use up its attempts on an outage. Its age goes on.
                 verdict.counts_attempt = False
-            return verdict, _failed_call(number, verdict)
+            return verdict, failed_call(number, verdict)
         self._flow.answered(ticket, verdict)
         self._answered, self._failing, self._refusals = True, 0, 0
         underway.calling = None
         self._probe("after_call")
-        judged = judge(self._pipeline.contract, verdict.content, truncated=verdict.truncated)
-        return judged, _call(number, verdict, judged)
+        judged = judge(self._pipeline.contract, verdict.content, text=task.text, truncated=verdict.truncated)
+        if self._keeps:
+            underway.answered = kept_answer(number, verdict)
+        return judged, answered_call(number, verdict, judged)
 
     async def _ask(
         self, task: ClaimedTask, request: ModelRequest, underway: Underway
@@ -266,13 +286,25 @@ class Annotator:
             sealed = self._vault.seal(task.key, accepted.label_json.encode(), aad)
         return Label(accepted.plain_json, sealed, accepted.confidence)
 
-    def _refused(self, task: ClaimedTask, rejected: Rejected, passes: Passes) -> Finish:
+    def _refused(
+        self, task: ClaimedTask, rejected: Rejected, passes: Passes, answer: KeptResponse | None
+    ) -> Finish:
         if rejected.code is RejectionCode.UNEXPECTED_PARSE_ERROR:
             tell("unexpected_parse_error", task_id=task.task_id, attempt_id=task.attempt_id,
                  code=rejected.code.value)  # fmt: skip
         errors = tuple((error.path, error.type) for error in rejected.errors)
         evidence = Evidence(FailureClass.CONTRACT, rejected.kind.value, errors)
-        return dead_letter(task, rejected.code.value, evidence, passes)
+        return dead_letter(task, rejected.code.value, evidence, passes, self._kept(task, answer))
+
+    def _kept(self, task: ClaimedTask, answer: KeptResponse | None) -> SealedResponse | None:
+        """A refused response for the vault, where the pipeline keeps them."""
+        if answer is None or not self._keeps:
+            return None
+        aad = response_aad(task.identity, task.sha256, task.attempt_id.bytes)
+        sealed = self._vault.seal(task.key, answer.content, aad)
+        return SealedResponse(
+            sealed, answer.truncated, answer.pass_number, self._pipeline.keep_responses_days
+        )
 
     def _failed(self, task: ClaimedTask, failure: ProviderError, passes: Passes) -> Finish:
         match failure.failure_class:
@@ -336,53 +368,3 @@ def cut_off(task: ClaimedTask, underway: Underway, reserve: Decimal) -> Finish:
     if underway.calling is not None:
         calls = (CallRecord(underway.calling, CallOutcome.OUTCOME_UNKNOWN, cost=reserve),)
     return park(task, 0.0, "drained", Passes(None, None, calls), uses_attempt=False)
-
-
-def _word(sent: str | None) -> str | None:
-    """A vendor's identifier as it may stand in plain columns: short, printable, or not at all."""
-    if sent is None or (len(sent) <= 200 and sent.isascii() and sent.isprintable()):
-        return sent
-    return "(not shown)"
-
-
-def _call(number: int, response: ModelResponse, verdict: Accepted | Rejected) -> CallRecord:
-    content = response.content
-    size = len(content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass"))
-    usage = response.usage
-    return CallRecord(
-        number,
-        CallOutcome.ACCEPTED if isinstance(verdict, Accepted) else CallOutcome.REJECTED,
-        code=None if isinstance(verdict, Accepted) else verdict.code.value,
-        model=_word(response.model),
-        request_id=_word(response.request_id),
-        http_status=response.status,
-        finish_reason=_word(response.finish_reason),
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cached_tokens=usage.cached_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-        cost=response.cost,
-        latency_ms=response.latency_ms,
-        response_bytes=size,
-    )
-
-
-def _failed_call(number: int, failure: ProviderError) -> CallRecord:
-    spent = failure.spent
-    return CallRecord(
-        number,
-        CallOutcome.FAILED,
-        code=failure.code,
-        billed=failure.billed,
-        model=None if spent is None else _word(spent.model),
-        request_id=_word(failure.request_id),
-        http_status=failure.status,
-        finish_reason=None if spent is None else _word(spent.finish_reason),
-        input_tokens=None if spent is None else spent.input_tokens,
-        output_tokens=None if spent is None else spent.output_tokens,
-        cached_tokens=None if spent is None else spent.cached_tokens,
-        reasoning_tokens=None if spent is None else spent.reasoning_tokens,
-        cost=Decimal(0) if not failure.billed else None if spent is None else spent.cost,
-        latency_ms=failure.latency_ms,
-        response_bytes=len(failure.partial),
-    )

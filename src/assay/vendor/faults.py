@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from assay.vendor.chance import Draws
+from assay.vendor.extraction import EXTRACTION, spoilt
 from assay.vendor.gold import JsonObject
 from assay.vendor.shares import FaultShares
 
@@ -84,10 +85,10 @@ def draw_fault(shares: FaultShares, draws: Draws) -> str | None:
     return None
 
 
-def say(answer: JsonObject, fault: str | None, draws: Draws) -> Said:
+def say(answer: JsonObject, fault: str | None, draws: Draws, text: str = "") -> Said:
     """The answer as text, with its content fault; faults of the envelope and of delivery are only named.
 
-    An answer without confidence cannot have it as a string.
+    An answer without confidence cannot have it as a string. `text` is the known text that it is about.
     """
     plain = _text(answer)
     if fault == "refusal":
@@ -102,7 +103,11 @@ def say(answer: JsonObject, fault: str | None, draws: Draws) -> Said:
         return Said(_text({**answer, name: list(value) if isinstance(value, list) else value}), "stop", fault)
     if fault == "truncation":
         return Said(plain[: max(1, int(len(plain) * (0.2 + 0.6 * draws.unit())))], "length", fault)
-    return Said(plain, "stop", fault if fault in _OUTSIDE_THE_TEXT else None)
+    if fault in EXTRACTION and (wrong := spoilt(fault, answer, draws, text)) is not None:
+        plain = wrong
+    elif fault not in _OUTSIDE_THE_TEXT:
+        fault = None
+    return Said(plain, "stop", fault)
 
 
 def _as_string(answer: JsonObject, draws: Draws) -> str:

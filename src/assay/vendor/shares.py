@@ -42,6 +42,11 @@ class FaultShares:
     forbidden: float = 0.0
     quota: float = 0.0
     model_switch: float = 0.0
+    draft: float = 0.0
+    dropped_field: float = 0.0
+    mis_summed: float = 0.0
+    string_number: float = 0.0
+    wrong_quote: float = 0.0
     drawn: tuple[tuple[str, float], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

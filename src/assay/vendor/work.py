@@ -71,7 +71,7 @@ class Work:
         labels = allowed_labels(asked.schema, config.label_field)
         answer = self._answers.about(match, subject, asked.model, labels)
         shaped = shape(answer, config.label_field, asked.schema, config.answer_fields)
-        said = _within_limit(say(shaped, fault, draws), asked.max_tokens)
+        said = _within_limit(say(shaped, fault, draws, match.text), asked.max_tokens)
         completion = 0 if said.fault == "empty_choices" else tokens_of(said.content)
         return Done(
             subject,

@@ -21,6 +21,7 @@ from assay.adapters.files.parquet_columns import check_label_type, parquet_layou
 from assay.adapters.files.scan import Format, buffered, detect_format, readable
 from assay.domain.failures import ConfigurationError
 from assay.domain.identity import SourcePosition
+from assay.domain.json_text import DuplicateKey, Json, JsonInvalid, read_json
 from assay.domain.record_json import ObjectFields, look_up, parse_object
 from assay.domain.record_mapping import check_mapping
 from assay.domain.records import ABSENT, FieldValue, Piece, Refused, identity
@@ -49,6 +50,40 @@ def read_gold(
     rows that give one record different labels. Where a record id comes in several versions with one
     label, that is the label.
     """
+    labels: dict[str, str] = {}
+    for record_id, row, path in _gold(spec, format, mapping, name):
+        label = _label(row, path)
+        if labels.setdefault(record_id, label) != label:
+            raise _contradicts(path, row.line)
+    return labels
+
+
+def read_gold_objects(
+    spec: str,
+    *,
+    format: Literal["auto", "jsonl", "csv", "parquet"] = "auto",
+    mapping: Mapping[str, str] | None = None,
+    name: str | None = None,
+) -> dict[str, Json]:
+    """What extractions should be, from `FILE#COLUMN` by record id: objects, or texts that hold one as JSON.
+
+    Numbers stay as they are written. Otherwise as `read_gold`.
+    """
+    objects: dict[str, Json] = {}
+    for record_id, row, path in _gold(spec, format, mapping, name):
+        gold = _object(row, path)
+        if objects.setdefault(record_id, gold) != gold:
+            raise _contradicts(path, row.line)
+    return objects
+
+
+def _gold(
+    spec: str,
+    format: Literal["auto", "jsonl", "csv", "parquet"],
+    mapping: Mapping[str, str] | None,
+    name: str | None,
+) -> Iterator[tuple[str, _GoldRow, Path]]:
+    """Record id and row of all gold; at least one."""
     columns = dict(mapping or {})
     check_mapping(columns)
     file, mark, column = spec.rpartition("#")
@@ -59,7 +94,7 @@ def read_gold(
         if given is not None or not (mark and file and column):
             raise ConfigurationError(f"{spec} does not name a column of a file; write FILE#COLUMN{found}.")
     path = Path(file)
-    labels: dict[str, str] = {}
+    rows_found = 0
     with readable(path), buffered(plain(io.FileIO(path))) as stream:
         kind = kind or detect_format(path, stream, path.name)
         for row in _whole(_READERS[kind](stream, path, columns, column), path):
@@ -67,14 +102,10 @@ def read_gold(
                 record_id, _ = identity(row.piece, name or path.name)
             except Refused as refused:
                 raise _unusable(path, row.line, refused.error_type) from None
-            label = _label(row, path)
-            if labels.setdefault(record_id, label) != label:
-                raise ConfigurationError(
-                    f"Line {row.line} of {path.name} labels a record unlike an earlier line; keep one."
-                )
-    if not labels:
+            rows_found += 1
+            yield record_id, row, path
+    if not rows_found:
         raise ConfigurationError(f"{path.name} holds no gold labels; give a file with records.")
-    return labels
 
 
 def _columns(path: Path, kind: Format | None) -> list[str]:
@@ -138,6 +169,10 @@ def _jsonl_gold(
         except Refused as refused:
             raise _unusable(path, number, refused.error_type) from None
         label = look_up(value, (column,))
+        if isinstance(label, dict):
+            # Read again: these numbers may be amounts, and no float stands for one.
+            exact = read_json(line.raw.decode("utf-8"))
+            label = look_up(exact if isinstance(exact, dict) else {}, (column,))
         if label is ABSENT and first:
             raise ConfigurationError(
                 f"Line {number} of {path.name} has no column {column}; {columns_found(list(value))}."
@@ -179,6 +214,26 @@ def _label(row: _GoldRow, path: Path) -> str:
             f"Line {row.line} of {path.name} has no gold label; add it or leave the line out."
         )
     return value
+
+
+def _object(row: _GoldRow, path: Path) -> Json:
+    value = row.label
+    if isinstance(value, dict):
+        return value
+    try:
+        found = read_json(value) if isinstance(value, str) else None
+    except (JsonInvalid, DuplicateKey):
+        found = None
+    if not isinstance(found, dict):
+        raise ConfigurationError(
+            f"Line {row.line} of {path.name} has no object as gold; fields are compared with one, "
+            "a single label with --field."
+        )
+    return found
+
+
+def _contradicts(path: Path, line: int) -> ConfigurationError:
+    return ConfigurationError(f"Line {line} of {path.name} labels a record unlike an earlier line; keep one.")
 
 
 def _unusable(path: Path, line: int, error_type: str) -> ConfigurationError:

@@ -14,17 +14,18 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from assay.adapters.kafka.membership import Listener, Membership
 from assay.adapters.kafka.messages import MessageReader, received
 from assay.adapters.kafka.partitions import Assigned, Partitions
 from assay.adapters.kafka.problems import failure_of, is_passing
+from assay.adapters.kafka.topic_identity import is_cut_off, lost_its_end
 from assay.domain.failures import AssayError
 from assay.domain.records import ParsedItem
-from assay.domain.starts import Known, Start, start_of
+from assay.domain.starts import Known, start_of
 from assay.telemetry import tell
 
 _POLL_SECONDS: Final = 0.05
@@ -38,39 +39,6 @@ _DEFECTS: Final = (Exception,)
 _chance: Final = random.SystemRandom()
 # Clients that must not leave their group, as they would when they are no longer referred to.
 _kept: Final[list[Consumer]] = []
-
-
-class Listener(Protocol):
-    """The other side, on the worker's loop; every method may be called from the member's thread."""
-
-    def items(self, items: Sequence[ParsedItem], size: int) -> None: ...
-
-    def starts_wanted(self, partitions: Mapping[int, int]) -> None: ...
-
-    def assigned(self, partition: int, epoch: int, start: Start) -> None: ...
-
-    def revoked(self, partitions: Mapping[int, int]) -> Sequence[tuple[int, int, int]]: ...
-
-    def lost(self, partitions: Mapping[int, int]) -> None: ...
-
-    def ended(self, failure: Exception | None) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Membership:
-    """How to be a member. `config` is the client's; `cooperative`: partitions come and go one by one.
-    `from_end`: a group that nobody knows begins at the end. `trust_end`: the broker counts records, so that
-    its end can be believed. `is_other`: whether the topic is no longer the one that was opened.
-    `leave_within`: seconds over which members that end at the same moment spread their leaving: the embedded
-    broker may forget to share partitions at all after two that came together."""
-
-    config: Mapping[str, Any] = field(repr=False)
-    topic: str
-    cooperative: bool = True
-    from_end: bool = False
-    trust_end: bool = True
-    is_other: Callable[[], bool] = lambda: False
-    leave_within: float = 0.0
 
 
 class GroupMember:
@@ -92,6 +60,7 @@ class GroupMember:
         self._is_full = is_full
         self._window = window
         self._partitions = Partitions()
+        self._from_end = membership.from_end
         self._commands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._begins: dict[int, tuple[int, int | None]] = {}
         self._begin_at = self._committed_at = 0.0
@@ -106,8 +75,9 @@ class GroupMember:
 
     # --- from other threads ---------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Join the group."""
+    def start(self, *, known: bool = False) -> None:
+        """Join the group. `known`: others have worked for it, so that nothing begins at the end any more."""
+        self._from_end = 0 if known else self._membership.from_end
         self._thread.start()
 
     def stop(self, *, commit: bool) -> None:
@@ -194,6 +164,7 @@ class GroupMember:
             if offset < assigned.next_offset:
                 continue  # read before: a resumed partition may start at what the broker has committed
             assigned.next_offset = offset + 1
+            assigned.leader_epoch = self._epoch(message.leader_epoch())
             found = received(message, assigned.epoch)
             size += len(found.value or b"")
             items.append(self._reader.item(found))
@@ -238,12 +209,17 @@ class GroupMember:
             broker=committed.offset if committed.offset >= 0 else None, ledger=ledger, low=ends[0],
             high=ends[1] if self._membership.trust_end else None,
         )  # fmt: skip
-        start = start_of(known, from_end=self._membership.from_end)
-        if start.reason == "rewritten" and assigned.doubts < _DOUBTS:
+        start = start_of(known, from_end=assigned.partition < self._from_end)
+        if start.reason == "rewritten" or assigned.cut_off:
             # Most likely another topic, whose offsets must not be taken for those of this one: `is_other` is
             # asked again before this is believed.
             assigned.doubts += 1
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            if assigned.doubts <= _DOUBTS:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            self._may_commit = False
+            raise lost_its_end(self._topic, assigned.partition)
+        follows = start.reason in ("broker", "ledger") and not start.expired
+        assigned.leader_epoch = self._epoch(committed.leader_epoch if follows else None)
         self._send_to(assigned, start.offset)
         assigned.next_offset = start.offset
         assigned.confirmed = known.broker if known.broker is not None else -1
@@ -252,7 +228,7 @@ class GroupMember:
     def _send_to(self, assigned: Assigned, offset: int) -> None:
         """Let the client read from there on. One that has given its place up, because the broker no longer
         has what lies there, cannot be sent anywhere: it has to be given the partition anew."""
-        place = TopicPartition(self._topic, assigned.partition, offset)
+        place = self._place(assigned, offset)
         try:
             self._consumer.seek(place)
         except KafkaException as error:
@@ -270,11 +246,19 @@ class GroupMember:
             assigned.paused = True
             return
         others = [each for each in self._partitions if each is not assigned]
-        places = [TopicPartition(self._topic, each.partition, each.next_offset or 0) for each in others]
+        places = [self._place(each, each.next_offset or 0) for each in others]
         self._consumer.assign([place, *places])
         self._consumer.pause([place, *places])
         for each in self._partitions:
             each.paused = True
+
+    def _place(self, assigned: Assigned, offset: int) -> TopicPartition:
+        """An offset, with the leader epoch of what lies before it, or a later one that was seen: by it the
+        client finds out that this is gone, even where something else lies there by now (KIP-320)."""
+        return TopicPartition(self._topic, assigned.partition, offset, leader_epoch=assigned.leader_epoch)
+
+    def _epoch(self, found: int | None) -> int:
+        return found if found is not None and self._membership.trust_end else -1
 
     # --- holding back ---------------------------------------------------------------------------------
 
@@ -286,7 +270,7 @@ class GroupMember:
             for each in pause:
                 each.paused = True
         for each in resume:
-            place = TopicPartition(self._topic, each.partition, each.next_offset or 0)
+            place = self._place(each, each.next_offset or 0)
             try:
                 # What was fetched before the pause is gone, and where the client would go on is its affair.
                 self._consumer.seek(place)
@@ -305,7 +289,7 @@ class GroupMember:
             return
         # Unless the broker confirms it sooner, the same again after a while.
         self._committed_at = time.monotonic() + _COMMIT_AGAIN_SECONDS
-        self._consumer.commit(offsets=[self._place(each) for each in due], asynchronous=True)
+        self._consumer.commit(offsets=[self._place(each, each.wanted) for each in due], asynchronous=True)
 
     def _on_commit(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
         self._committed_at = 0.0
@@ -315,9 +299,6 @@ class GroupMember:
             found = error or next(each.error for each in partitions if each.error is not None)
             self._committed_at = time.monotonic() + _AGAIN_SECONDS
             tell("offset_commit_failed", source=self._topic, code=found.name())
-
-    def _place(self, assigned: Assigned) -> TopicPartition:
-        return TopicPartition(self._topic, assigned.partition, assigned.wanted)
 
     # --- the group ------------------------------------------------------------------------------------
 
@@ -353,7 +334,9 @@ class GroupMember:
         if not owed:
             return
         try:
-            self._consumer.commit(offsets=[self._place(each) for each in owed], asynchronous=False)
+            self._consumer.commit(
+                offsets=[self._place(each, each.wanted) for each in owed], asynchronous=False
+            )
         except KafkaException as error:
             # Whoever has the partition now reads some records again; the ledger knows them.
             tell("offset_commit_failed", source=self._topic, code=error.args[0].name())
@@ -377,6 +360,7 @@ class GroupMember:
             # The broker no longer has what comes next: begin anew, and say how much is gone.
             assigned = self._partitions.get(message.partition())
             if assigned is not None and assigned.next_offset is not None:
+                assigned.cut_off = is_cut_off(error)
                 self._begins[assigned.partition] = (assigned.epoch, assigned.next_offset)
                 assigned.next_offset = None
         elif not is_passing(error):

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from assay.adapters.kafka.group_member import Membership
+from assay.adapters.kafka.membership import Membership
 from assay.adapters.kafka.problems import failure_of
 from assay.adapters.kafka.topic_identity import TopicWatch
 from assay.adapters.kafka.topic_source import TopicSource
@@ -92,14 +92,15 @@ def open_topic(reading: TopicReading) -> TopicSource:
     """
     check_mapping(dict(reading.mapping))
     admin = AdminClient(dict(reading.connection))
-    cluster, topic_id = _identify(admin, reading)
+    cluster, topic_id, partitions = _identify(admin, reading)
     parts = ("kafka", cluster, reading.topic, topic_id, reading.group)
     fingerprint = hashlib.sha256("\x1f".join(parts).encode()).hexdigest()
     embedded = cluster.startswith(EMBEDDED)
     config = consumer_config(reading, embedded=embedded)
     cooperative = "cooperative" in config.get("partition.assignment.strategy", "cooperative")
     membership = Membership(
-        config, reading.topic, cooperative=cooperative, from_end=reading.from_end, trust_end=not embedded,
+        config, reading.topic, cooperative=cooperative, trust_end=not embedded,
+        from_end=0 if embedded or not reading.from_end or _has_committed(reading, partitions) else partitions,
         is_other=TopicWatch(reading.connection, reading.topic, cluster=cluster, topic_id=topic_id).is_other,
         leave_within=_EMBEDDED_LEAVING if embedded else 0.0,
     )  # fmt: skip
@@ -109,24 +110,46 @@ def open_topic(reading: TopicReading) -> TopicSource:
     return TopicSource(membership, rules, fingerprint=fingerprint, documents=reading.documents)
 
 
-def _identify(admin: AdminClient, reading: TopicReading) -> tuple[str, str]:
-    brokers = str(reading.connection.get("bootstrap.servers", ""))
+def _identify(admin: AdminClient, reading: TopicReading) -> tuple[str, str, int]:
+    """The ids of cluster and topic, and how many partitions it has."""
     try:
         metadata = admin.list_topics(timeout=_ASK_SECONDS)
         found = metadata.topics.get(reading.topic)
         if found is None or (found.error is not None and found.error.code() == _UNKNOWN):
             raise ConfigurationError(
-                f"There is no topic {reading.topic} at {brokers}; create it, or check the name."
+                f"There is no topic {reading.topic} at {_brokers(reading)}; create it, or check the name."
             )
         if found.error is not None:
             raise KafkaException(found.error)
         described = admin.describe_topics(TopicCollection([reading.topic]), request_timeout=_ASK_SECONDS)
         topic_id = str(described[reading.topic].result().topic_id)
     except KafkaException as error:
-        failure = failure_of(error, reading.topic)
-        if isinstance(failure, ConfigurationError):
-            raise failure from None
-        raise ConfigurationError(
-            f"No broker answers at {brokers} ({error.args[0].name()}); check --brokers and whether it runs."
-        ) from None
-    return str(metadata.cluster_id or ""), topic_id
+        raise _no_answer(error, reading) from None
+    return str(metadata.cluster_id or ""), topic_id, len(found.partitions)
+
+
+def _has_committed(reading: TopicReading, partitions: int) -> bool:
+    """Whether the broker knows the group: then what it has not committed was added since, or never read."""
+    # By a consumer that never joins: the client's admin side dies of some answers.
+    asking = Consumer({**reading.connection, "group.id": reading.group, "enable.auto.commit": False})
+    try:
+        places = [TopicPartition(reading.topic, each) for each in range(partitions)]
+        return any(each.offset >= 0 for each in asking.committed(places, timeout=_ASK_SECONDS))
+    except KafkaException as error:
+        raise _no_answer(error, reading) from None
+    finally:
+        asking.close()
+
+
+def _no_answer(error: KafkaException, reading: TopicReading) -> ConfigurationError:
+    failure = failure_of(error, reading.topic)
+    if isinstance(failure, ConfigurationError):
+        return failure
+    return ConfigurationError(
+        f"No broker answers at {_brokers(reading)} ({error.args[0].name()}); check --brokers and whether it "
+        "runs."
+    )
+
+
+def _brokers(reading: TopicReading) -> str:
+    return str(reading.connection.get("bootstrap.servers", ""))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +15,9 @@ MOST_OPEN: Final = 20_000
 class Assigned:
     """One assignment of one partition. `next_offset`: the next one that may be delivered; None until it is
     known where reading begins. `wanted` and `confirmed`: offsets to commit, and known to be committed.
-    `doubts`: how often its position was found to lie beyond the end."""
+    `leader_epoch`: of the last record that was taken, or of what is committed; -1 where nobody knows.
+    `cut_off`: what lies before the position is gone. `doubts`: how often that, or a position beyond the end,
+    was found."""
 
     partition: int
     epoch: int
@@ -23,6 +25,8 @@ class Assigned:
     paused: bool = True
     wanted: int = -1
     confirmed: int = -1
+    leader_epoch: int = -1
+    cut_off: bool = False
     doubts: int = 0
 
     @property
@@ -49,7 +53,7 @@ class Partitions:
         found = None if partition is None else self._assigned.get(partition)
         return found if found is not None and epoch in (None, found.epoch) else None
 
-    def assign(self, partitions: Iterable[int]) -> dict[int, int]:
+    def assign(self, partitions: Collection[int]) -> dict[int, int]:
         """New assignments; their epoch by partition."""
         self._epoch += 1
         for partition in partitions:

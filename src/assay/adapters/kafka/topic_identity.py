@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Final
 
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
+
+from assay.domain.failures import AssayError
 
 _EVERY_SECONDS: Final = 5.0
 _ANSWER_SECONDS: Final = 10.0
@@ -57,3 +59,20 @@ class TopicWatch:
             # No broker, or no such topic: the client finds that out itself, or it passes.
             return False
         return found != self._known
+
+
+def is_cut_off(error: KafkaError) -> bool:
+    """Whether a position was given up because the log no longer has what came before it: the client tells it
+    in words alone."""
+    return KafkaError(KafkaError._LOG_TRUNCATION).str() in error.str()
+
+
+def lost_its_end(topic: str, partition: int) -> AssayError:
+    """The same topic, whose end the broker has lost. What comes now gets offsets that count as done, in
+    PostgreSQL and at the broker: no position of the group is good any more."""
+    return AssayError(
+        f"Partition {partition} of the topic {topic} was cut off before the place up to which this group has "
+        "read: the broker has lost messages, and gives their offsets to new ones. Reading stopped, so that "
+        "none is passed over; start again with another --group: it reads the whole topic, and knows the "
+        "records that were seen before."
+    )

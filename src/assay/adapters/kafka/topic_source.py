@@ -7,7 +7,8 @@ from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Seque
 from contextlib import aclosing
 from typing import Final
 
-from assay.adapters.kafka.group_member import GroupMember, Membership
+from assay.adapters.kafka.group_member import GroupMember
+from assay.adapters.kafka.membership import Membership
 from assay.adapters.kafka.messages import MessageReader
 from assay.domain.identity import SourceItem
 from assay.domain.record_mapping import SourceRules
@@ -70,10 +71,18 @@ class TopicSource:
 
     async def read(self, start: int = 0) -> AsyncGenerator[Sequence[SourceItem], None]:
         """Items as they come, until `stop`. Raises what ended the membership, `AssayError` mostly."""
-        self._member.start()
+        self._member.start(known=await self._is_known())
         async with aclosing(with_documents(self._read(), self._documents)) as batches:
             async for batch in batches:
                 yield batch
+
+    async def _is_known(self) -> bool:
+        """Whether the group has been at work before, as PostgreSQL knows: then what that does not know was
+        added since. Asked before joining: what those decide that join beside this one says nothing."""
+        if not self._membership.from_end:
+            return True
+        found = await self._holder.positions(range(self._membership.from_end))
+        return any(position is not None for position in found.values())
 
     async def _read(self) -> AsyncGenerator[Sequence[ParsedItem], None]:
         while (batch := await self._batches.get()) is not None:

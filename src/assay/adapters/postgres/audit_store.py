@@ -23,7 +23,10 @@ from assay.domain.digest import definition_digest
 from assay.domain.lifecycle import LEGAL_MOVES
 from assay.ports import VaultPort
 
-ROOMS: Final = ("audit_tasks", "audit_destinations", "audit_ledgers", "audit_budgets", "audit_isolated")
+ROOMS: Final = (
+    "audit_tasks", "audit_destinations", "audit_ledgers", "audit_budgets", "audit_isolated",
+    "audit_dead_letters", "audit_replays",
+)  # fmt: skip
 
 # Static text around a static query: how many rows there are, and the first of them.
 _HEAD: Final[LiteralString] = "WITH broken (key, task_id) AS MATERIALIZED ("

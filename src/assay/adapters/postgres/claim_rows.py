@@ -7,8 +7,11 @@ import json
 from typing import Any, Final
 from uuid import UUID
 
+from assay.domain.failures import Unreadable
 from assay.domain.identity import NO_ATTRIBUTES, Attributes, InputKey, InputRecord
-from assay.domain.work import ClaimedTask, NotWon, Verdict
+from assay.domain.sealing import response_aad
+from assay.domain.work import ClaimedTask, KeptResponse, NotWon, Verdict
+from assay.ports import VaultPort
 
 _ATTRIBUTES: Final = tuple(each.name for each in dataclasses.fields(Attributes))
 
@@ -64,5 +67,18 @@ def task_of(
         sha256=sha256, text=text, text_ref=text_ref, key=key or b"", attempts=attempts,
         first_pass_code=first_pass, quality_selected=selected, tries=tries, take_overs=take_overs,
         age_seconds=age, taken_over=over, readable=key is not None,
-        is_retry=is_retry, lease_id=row[-1],
+        is_retry=is_retry, lease_id=row[-1], replay_id=row[-2],
     )  # fmt: skip
+
+
+def with_kept(task: ClaimedTask, sealed: tuple[Any, ...] | None, vault: VaultPort) -> ClaimedTask:
+    """The task with the response that a replay judges again; unreadable where that does not open."""
+    if sealed is None or not task.readable:
+        return task
+    attempt, pass_number, truncated, ciphertext = sealed
+    aad = response_aad(task.identity, task.sha256, attempt.bytes)
+    try:
+        content = vault.open(task.key, ciphertext, aad)
+    except Unreadable:
+        return dataclasses.replace(task, readable=False)
+    return dataclasses.replace(task, kept=KeptResponse(content, truncated, pass_number))

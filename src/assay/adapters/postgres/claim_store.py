@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid4
 
-from assay.adapters.postgres.claim_rows import attributes_of, task_of, verdict_of
+from assay.adapters.postgres.claim_rows import attributes_of, task_of, verdict_of, with_kept
 from assay.adapters.postgres.owner_lease import OwnerLease
 from assay.adapters.postgres.queries import queries
 from assay.adapters.postgres.record_keys import RecordKeys
@@ -312,13 +312,22 @@ class ClaimStore:
     async def _opened(self, rows: list[tuple[Any, ...]], connection: Connection) -> list[ClaimedTask]:
         """Claimed tasks with their texts out of the vault."""
         texts = await self._keys.read_texts(connection, [row[4] for row in rows])
+        kept = await self._kept(connection, [row for row in rows if row[14] is not None])
         opened = []
         for row in rows:
-            aad = text_aad(InputKey(row[0], row[1]), row[12])
+            identity = InputKey(row[0], row[1])
             sealed_key, sealed = texts.get(row[4], (None, b""))
-            key, text = self._text(sealed_key, sealed, aad)
-            opened.append(task_of(row, row[12], text, key, is_retry=row[13]))
+            key, text = self._text(sealed_key, sealed, text_aad(identity, row[12]))
+            task = task_of(row, row[12], text, key, is_retry=row[13])
+            opened.append(with_kept(task, kept.get(row[2]), self._vault))
         return opened
+
+    async def _kept(self, connection: Connection, rows: list[tuple[Any, ...]]) -> dict[int, tuple[Any, ...]]:
+        """Sealed responses by task, of the replays that judge those again."""
+        if not rows:
+            return {}
+        terms = {"task_ids": [row[2] for row in rows]}
+        return {row[0]: row[1:] for row in await self._all(connection, "kept_responses", terms)}
 
     def _text(self, key: bytes | None, sealed: bytes, aad: bytes) -> tuple[bytes | None, str]:
         """Key and text; no key where they do not open: that task is set aside, the others go on."""

@@ -16,7 +16,8 @@ from assay.adapters.postgres.reading import Row, grouped, reading, rows
 class AnnotationHistory:
     """One annotation: how it stands (`task`), and everything that happened to it, in order.
 
-    `holds`: stops, freezes and changed models of its version while it was at work, the latest first.
+    `holds`: stops, freezes and changed models of its version while it was at work, the latest first. A dead
+    letter is its envelope; under `facts` it has what a replay has to know.
     """
 
     task: Row
@@ -52,6 +53,7 @@ class ExplainStore:
     def __init__(self, url: str) -> None:
         self._url = url
         self._sql = queries("explain")
+        self._facts = queries("dead_letters")["letters_facts"]
 
     def explain(
         self, record_id: str, *, input_version: int | None = None, name: str | None = None
@@ -81,11 +83,11 @@ class ExplainStore:
         self, connection: psycopg.Connection[TupleRow], tasks: list[Row]
     ) -> list[AnnotationHistory]:
         task_ids = {"task_ids": [task["task_id"] for task in tasks]}
-        moves, calls, dead_letters, reviews, holds = (
+        moves, calls, reviews, holds = (
             grouped(self._rows(connection, query, task_ids), "task_id")
-            for query in ("explain_moves", "explain_calls", "explain_dead_letters", "explain_reviews",
-                          "explain_holds")
-        )  # fmt: skip
+            for query in ("explain_moves", "explain_calls", "explain_reviews", "explain_holds")
+        )
+        dead_letters = grouped(self._dead_letters(connection, task_ids), "task_id")
         return [
             AnnotationHistory(
                 task,
@@ -97,6 +99,14 @@ class ExplainStore:
             )
             for task in tasks
         ]
+
+    def _dead_letters(
+        self, connection: psycopg.Connection[TupleRow], task_ids: Mapping[str, object]
+    ) -> list[Row]:
+        found = self._rows(connection, "explain_dead_letters", task_ids)
+        ids = {"ids": [row["dead_letter_id"] for row in found]}
+        facts = {row["dead_letter_id"]: row for row in rows(connection, self._facts, ids)}
+        return [row | {"facts": facts[row["dead_letter_id"]]} for row in found]
 
     def _events(
         self, connection: psycopg.Connection[TupleRow], record_id: str, names: list[str], isolated: list[Row]

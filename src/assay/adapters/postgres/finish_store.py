@@ -11,7 +11,9 @@ import psycopg
 
 from assay.adapters.postgres.ledger import CALL_COLUMNS, call_rows
 from assay.adapters.postgres.queries import queries
+from assay.adapters.postgres.replay_finish import ReplayFinish
 from assay.adapters.postgres.session import Connection, Pool, columns, transact
+from assay.domain.dead_letters import DUE_AFTER_SECONDS, fields_of, fingerprint
 from assay.domain.lifecycle import TaskState
 from assay.domain.work import CallRecord, ClaimedTask, Finish, Finished, FinishOutcome, unstorable
 from assay.ports import Probe
@@ -41,6 +43,7 @@ class FinishStore:
         self._account = account
         self._probe = probe
         self._sql = queries("finish")
+        self._replays = ReplayFinish()
 
     async def finish(self, finishes: Sequence[Finish]) -> dict[UUID, Finished]:
         """Finish attempts in one transaction; the answer is by attempt.
@@ -94,8 +97,18 @@ class FinishStore:
         self, connection: Connection, done: Sequence[Finish], states: dict[UUID, TaskState], serving: int
     ) -> None:
         dead = [f for f in done if states[f.task.attempt_id] is TaskState.QUARANTINED]
+        replayed = [
+            f.task.task_id
+            for f in done
+            if f.task.replay_id is not None and states[f.task.attempt_id] is not TaskState.RETRY_SCHEDULED
+        ]
+        if replayed:
+            await self._replays.before_letters(connection, replayed)
         if dead:
             await connection.execute(self._sql["finish_dead_letters"], self._dead_columns(dead))
+            await self._replays.keep_responses(connection, dead)
+        if replayed:
+            await self._replays.settle(connection, replayed, self._actor)
         parked = [f.task.task_id for f in done if states[f.task.attempt_id] is TaskState.RETRY_SCHEDULED]
         if parked:
             await connection.execute(self._sql["finish_parked"], {"task_ids": parked})
@@ -136,10 +149,12 @@ class FinishStore:
             if evidence is None:
                 raise ValueError("a dead letter needs evidence")
             errors = json.dumps([{"path": path, "type": kind} for path, kind in evidence.errors])
+            print_of = fingerprint(str(finish.error_code), evidence.kind, evidence.errors)
+            confidence = None if finish.label is None else finish.label.confidence
             rows.append((finish.task.task_id, finish.task.attempt_id, evidence.failure_class.value,
-                         evidence.kind, errors, finish.accept_at))  # fmt: skip
-        names = ("task_ids", "attempt_ids", "failure_classes", "kinds", "errors", "accept_ats")
-        return columns(rows, names)
+                         evidence.kind, errors, json.dumps(fields_of(evidence.errors)), print_of, confidence,
+                         finish.accept_at))  # fmt: skip
+        return columns(rows, _DEAD_COLUMNS) | {"due_seconds": DUE_AFTER_SECONDS}
 
     async def _explain_missed(self, connection: Connection, missed: Sequence[Finish]) -> dict[UUID, Finished]:
         keys = columns([(f.task.task_id, f.task.attempt_id) for f in missed], ("task_ids", "attempt_ids"))
@@ -203,6 +218,10 @@ class FinishStore:
         return await cursor.fetchall()
 
 
+_DEAD_COLUMNS: Final = (
+    "task_ids", "attempt_ids", "failure_classes", "kinds", "errors", "fields", "fingerprints", "confidences",
+    "accept_ats",
+)  # fmt: skip
 _NO_LABEL: Final = (None, None, None, None, None, None)
 _FINISH_COLUMNS: Final = (
     "task_ids", "attempt_ids", "text_refs", "states", "moves", "reasons", "error_codes", "review_reasons",

@@ -17,7 +17,7 @@ def note_restore(url: str) -> int:
         row = connection.execute(queries("restores")["restored"]).fetchone()
     if row is None:
         raise ConfigurationError(
-            "A worker holds a lease in this database: end all workers and publishers, wait until their leases "
-            "are over (90 seconds), then run this again."
+            "A worker holds a lease in this database: end all workers and publishers, wait until leases "
+            "have run out (90 seconds), then run this again."
         )
     return int(row[0])

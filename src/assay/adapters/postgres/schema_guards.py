@@ -41,7 +41,19 @@ _CONSTRAINTS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "assay.calls": ("calls_outcome_check", "calls_pass_number_check", "calls_pkey"),
     "assay.claim_batches": ("claim_batches_pkey",),
-    "assay.dead_letters": ("dead_letters_one_open", "dead_letters_pkey", "dead_letters_state_check"),
+    "assay.dead_letter_acts": (
+        "dead_letter_acts_actor_check", "dead_letter_acts_dead_letter_id_fkey", "dead_letter_acts_kind_check",
+        "dead_letter_acts_one_end", "dead_letter_acts_owner_check", "dead_letter_acts_pkey",
+        "dead_letter_acts_reason_check", "letter_assigned_to_an_owner", "letter_closed_for_a_reason",
+    ),
+    "assay.dead_letter_terms": (
+        "dead_letter_terms_actor_check", "dead_letter_terms_due_seconds_check",
+        "dead_letter_terms_expire_seconds_check", "dead_letter_terms_name_check", "dead_letter_terms_pkey",
+    ),
+    "assay.dead_letters": (
+        "assigned_to_somebody", "dead_letters_one_open", "dead_letters_pkey", "dead_letters_state_check",
+        "fingerprint_is_short_hex", "open_is_nobodys", "resolved_by_something",
+    ),
     "assay.inputs": (
         "inputs_document_ref_check", "inputs_input_sha256_check", "inputs_input_version_check", "inputs_pkey",
         "inputs_record_id_check",

@@ -40,15 +40,20 @@ JOIN assay.annotation_outputs o ON o.task_id = c.task_id AND o.attempt_id = c.at
 WHERE c.outcome = 'lease_lost'
 
 -- name: label_comes_from_an_accepted_call
--- A label comes from an accepted call of the attempt that finished.
+-- A label comes from an accepted call of the attempt that finished, or from a kept response that was judged again.
 SELECT 'task ' || o.task_id, o.task_id
 FROM assay.annotation_outputs o
 LEFT JOIN assay.calls c
     ON c.task_id = o.task_id AND c.attempt_id = o.attempt_id AND c.outcome = 'accepted'
 WHERE o.label_json IS NOT NULL AND NOT o.repaired AND c.call_id IS NULL
+  AND NOT EXISTS (
+      SELECT FROM assay.replay_items i
+      JOIN assay.replays r ON r.replay_id = i.replay_id AND r.stage = 'validate'
+      JOIN assay.calls k ON k.task_id = i.task_id AND k.outcome = 'rejected'
+      WHERE i.runs_task_id = o.task_id AND i.state = 'succeeded')
 
 -- name: refusal_comes_from_a_call
--- A dead letter of class contract or policy has the call that was refused.
+-- A dead letter of class contract or policy has the call that was refused, or the one whose response was kept.
 -- Exhausted retries (class transient) need no call of the attempt that gave up, and of withdrawn tasks none
 -- was refused.
 SELECT 'dead letter ' || d.dead_letter_id, d.task_id
@@ -59,6 +64,11 @@ WHERE d.failure_class IN ('contract', 'policy')
   AND NOT EXISTS (
       SELECT FROM assay.calls c
       WHERE c.task_id = d.task_id AND c.attempt_id = d.attempt_id AND c.outcome IN ('rejected', 'failed'))
+  AND NOT EXISTS (
+      SELECT FROM assay.replay_items i
+      JOIN assay.replays r ON r.replay_id = i.replay_id AND r.stage = 'validate'
+      JOIN assay.calls k ON k.task_id = i.task_id AND k.outcome = 'rejected'
+      WHERE i.runs_task_id = d.task_id AND i.state = 'failed')
 
 -- name: each_pass_is_answered_once
 -- No pass of a task is asked for again once its answer counted.
@@ -75,11 +85,14 @@ HAVING count(*) > 1
          AND h.from_state IN ('quarantined', 'shadowed'))
 
 -- name: correction_follows_a_failure
--- A correction was called only where the first pass had failed.
+-- A correction was called only where the first pass had failed. A replay begins with a first pass anew.
 SELECT 'call ' || c.call_id, c.task_id
 FROM assay.calls c
 JOIN assay.annotation_tasks t ON t.task_id = c.task_id
 WHERE c.pass_number = 2 AND t.first_pass_code IS NULL
+  AND NOT EXISTS (
+      SELECT FROM assay.task_history h
+      WHERE h.task_id = c.task_id AND h.move = 'replay' AND h.at >= c.recorded_at)
 
 -- name: every_revision_has_its_event
 -- Each revision of a result, from 1 on, has its event.

@@ -10,12 +10,13 @@
 
 -- name: claim_read
 -- The state of the offered keys, in the order offered. Reads only. A task in processing is claimable once its
--- lease has run out; `lease_to_end` is then the lease that end_leases has to end before.
+-- lease has run out, a parked one once it is due, but for a replay's: that is claimed from the work list alone,
+-- with the response that it may be judged by; `lease_to_end` is then the lease that end_leases has to end before.
 SELECT
     i.input_sha256,
     t.state::text,
     (t.state = 'processing' AND t.lease_end < clock.now)
-        OR (t.state = 'retry_scheduled' AND t.not_before <= clock.now) AS claimable,
+        OR (t.state = 'retry_scheduled' AND t.not_before <= clock.now AND t.replay_id IS NULL) AS claimable,
     CASE WHEN t.state = 'processing'
          THEN greatest(extract(epoch FROM t.lease_end - clock.now), 0)::float8 ELSE 0 END AS wait_seconds,
     t.attempt_id,
@@ -31,7 +32,7 @@ LEFT JOIN LATERAL (
     OFFSET 0
 ) AS i ON true
 LEFT JOIN LATERAL (
-    SELECT t.state, t.not_before, t.attempt_id, t.lease_id,
+    SELECT t.state, t.not_before, t.attempt_id, t.lease_id, t.replay_id,
            assay.lease_end(t.lease_until, t.lease_id) AS lease_end
     FROM assay.annotation_tasks t
     WHERE t.record_id = offered.record_id AND t.input_version = offered.input_version
@@ -164,16 +165,16 @@ ON CONFLICT (record_id, input_version, version_id) DO UPDATE SET
 WHERE t.input_sha256 = excluded.input_sha256
   AND ((t.state = 'processing' AND t.lease_until < excluded.last_moved_at
         AND NOT EXISTS (SELECT FROM assay.leases l WHERE l.lease_id = t.lease_id AND l.ended_at IS NULL))
-       OR (t.state = 'retry_scheduled' AND t.not_before <= excluded.last_moved_at))
+       OR (t.state = 'retry_scheduled' AND t.not_before <= excluded.last_moved_at AND t.replay_id IS NULL))
 RETURNING t.record_id, t.input_version, t.task_id, t.attempt_id, t.encrypted_text_ref, t.attempts,
           t.first_pass_code, t.quality_selected, (t.moves + 1 + t.take_overs) / 2, t.take_overs,
-          t.aged_seconds, t.last_move = 'take_over', t.lease_id
+          t.aged_seconds, t.last_move = 'take_over', t.replay_id, t.lease_id
 
 -- name: claim_recover
 -- Tasks that a claim of ours already holds: its commit went through, its reply was lost.
 SELECT t.record_id, t.input_version, t.task_id, t.attempt_id, t.encrypted_text_ref, t.attempts,
        t.first_pass_code, t.quality_selected, (t.moves + 1 + t.take_overs) / 2, t.take_overs,
-       t.aged_seconds, t.last_move = 'take_over', t.lease_id
+       t.aged_seconds, t.last_move = 'take_over', t.replay_id, t.lease_id
 FROM unnest(%(record_ids)b::text[], %(input_versions)b::int4[], %(attempt_ids)b::uuid[])
      AS o (record_id, input_version, attempt_id)
 JOIN assay.annotation_tasks t
@@ -363,14 +364,14 @@ WHERE t.task_id = ready.task_id
 RETURNING t.record_id, t.input_version, t.task_id, t.attempt_id, t.encrypted_text_ref, t.attempts,
           t.first_pass_code, t.quality_selected, (t.moves + 1 + t.take_overs) / 2, t.take_overs,
           t.aged_seconds, t.last_move = 'take_over',
-          t.input_sha256, ready.is_retry, t.lease_id
+          t.input_sha256, ready.is_retry, t.replay_id, t.lease_id
 
 -- name: waiting_recover
 -- Tasks that a claim_waiting of ours already holds: its commit went through, its reply was lost.
 SELECT t.record_id, t.input_version, t.task_id, t.attempt_id, t.encrypted_text_ref, t.attempts,
        t.first_pass_code, t.quality_selected, (t.moves + 1 + t.take_overs) / 2, t.take_overs,
        t.aged_seconds, t.last_move = 'take_over',
-       t.input_sha256, false, t.lease_id
+       t.input_sha256, false, t.replay_id, t.lease_id
 FROM unnest(%(task_ids)b::int8[], %(attempt_ids)b::uuid[]) AS o (task_id, attempt_id)
 JOIN assay.annotation_tasks t ON t.task_id = o.task_id AND t.attempt_id = o.attempt_id
 
@@ -379,6 +380,20 @@ JOIN assay.annotation_tasks t ON t.task_id = o.task_id AND t.attempt_id = o.atte
 SELECT text_ref, subject_id, kek_id, wrapped_key, ciphertext
 FROM assay_vault.texts
 WHERE text_ref = ANY (%(text_refs)b::int8[])
+
+-- name: kept_responses
+-- The responses that replays judge again, by task: the last one that the contract of the annotation before refused.
+SELECT t.task_id, x.attempt_id, x.pass_number, x.truncated, x.ciphertext
+FROM unnest(%(task_ids)b::int8[]) AS u (task_id)
+JOIN assay.annotation_tasks t ON t.task_id = u.task_id
+JOIN assay.replays r ON r.replay_id = t.replay_id AND r.stage = 'validate'
+CROSS JOIN LATERAL (
+    SELECT x.attempt_id, x.pass_number, x.truncated, x.ciphertext
+    FROM assay_vault.responses x
+    WHERE x.task_id = coalesce(t.replay_of, t.task_id)
+    ORDER BY x.response_id DESC
+    LIMIT 1
+) AS x
 
 -- name: renew_lease
 -- Extend a worker's lease, one row for all that it holds. No row: somebody found it run out and ended it.

@@ -96,13 +96,11 @@ ORDER BY since DESC, what
 LIMIT 100
 
 -- name: explain_dead_letters
--- The dead letters of the record's tasks.
-SELECT task_id, dead_letter_id, error_code, failure_class, kind, errors, first_pass_code, confidence,
-       accept_at, attempts, first_attempt_at, last_attempt_at, state, owner, replay_count, replay_policy,
-       due_at, expires_at, resolved_by
-FROM assay.dead_letters
-WHERE task_id = ANY (%(task_ids)s::int8[])
-ORDER BY dead_letter_id
+-- The dead letters of the record's tasks, each with all its evidence.
+SELECT e.*
+FROM assay.dead_letter_envelopes e
+WHERE e.task_id = ANY (%(task_ids)s::int8[])
+ORDER BY e.dead_letter_id
 
 -- name: explain_reviews
 -- The review items of the record's tasks.

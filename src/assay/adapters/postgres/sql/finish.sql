@@ -221,17 +221,42 @@ WHERE c.task_id = u.task_id AND c.attempt_id = u.attempt_id AND c.pass_number = 
   AND c.outcome = 'outcome_unknown'
 
 -- name: finish_dead_letters
--- The evidence of what was refused for good.
-INSERT INTO assay.dead_letters
-    (task_id, attempt_id, version_id, error_code, failure_class, kind, errors, first_pass_code, confidence,
-     accept_at, attempts, first_attempt_at, last_attempt_at)
+-- The evidence of what was refused for good, and when somebody should have dealt with it. A dead letter whose
+-- replay failed is the same one still: it waits again, with the evidence of the last attempt.
+INSERT INTO assay.dead_letters AS d
+    (task_id, attempt_id, version_id, error_code, failure_class, kind, errors, fields, fingerprint,
+     first_pass_code, confidence, accept_at, attempts, first_attempt_at, last_attempt_at, source_id, customer,
+     document_type, language, due_at, expires_at)
 SELECT u.task_id, u.attempt_id, t.version_id, t.error_code, u.failure_class, u.kind, u.errors::jsonb,
-       t.first_pass_code, NULL, u.accept_at, t.attempts, t.first_claimed_at, t.last_moved_at
+       ARRAY(SELECT jsonb_array_elements_text(u.fields::jsonb)), u.fingerprint, t.first_pass_code, u.confidence,
+       u.accept_at, t.attempts, t.first_claimed_at, t.last_moved_at, i.source_id, i.customer, i.document_type,
+       i.language, t.last_moved_at + make_interval(secs => coalesce(terms.due_seconds, %(due_seconds)b::float8)),
+       t.last_moved_at + make_interval(secs => terms.expire_seconds)
 FROM unnest(
     %(task_ids)b::int8[], %(attempt_ids)b::uuid[], %(failure_classes)b::text[], %(kinds)b::text[],
-    %(errors)b::text[], %(accept_ats)b::numeric[]
-) AS u (task_id, attempt_id, failure_class, kind, errors, accept_at)
+    %(errors)b::text[], %(fields)b::text[], %(fingerprints)b::text[], %(confidences)b::numeric[],
+    %(accept_ats)b::numeric[]
+) AS u (task_id, attempt_id, failure_class, kind, errors, fields, fingerprint, confidence, accept_at)
 JOIN assay.annotation_tasks t ON t.task_id = u.task_id
+LEFT JOIN LATERAL (
+    SELECT i.source_id, i.customer, i.document_type, i.language FROM assay.inputs i
+    WHERE i.record_id = t.record_id AND i.input_version = t.input_version
+    OFFSET 0
+) AS i ON true
+LEFT JOIN LATERAL (
+    SELECT m.due_seconds, m.expire_seconds FROM assay.dead_letter_terms m
+    WHERE m.name = (SELECT v.name FROM assay.pipeline_versions v WHERE v.version_id = t.version_id)
+    ORDER BY m.term_id DESC
+    LIMIT 1
+) AS terms ON true
+ON CONFLICT (task_id) WHERE state IN ('open', 'assigned', 'replaying') DO UPDATE SET
+    attempt_id = excluded.attempt_id, error_code = excluded.error_code,
+    failure_class = excluded.failure_class, kind = excluded.kind, errors = excluded.errors,
+    fields = excluded.fields, fingerprint = excluded.fingerprint,
+    first_pass_code = excluded.first_pass_code, confidence = excluded.confidence,
+    accept_at = excluded.accept_at, attempts = excluded.attempts, last_attempt_at = excluded.last_attempt_at,
+    due_at = excluded.due_at, expires_at = excluded.expires_at,
+    state = CASE WHEN d.owner IS NULL THEN 'open' ELSE 'assigned' END
 
 -- name: finish_reviews
 -- Items for people: what the route refers, and what a quality draw picked among candidates (always blind).

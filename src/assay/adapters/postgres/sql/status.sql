@@ -141,10 +141,10 @@ WHERE c.call_id > coalesce((SELECT o.call_id FROM assay.calls o
 GROUP BY c.version_id
 
 -- name: status_dead_letters
--- Open dead letters by version and code.
+-- Dead letters that nobody has taken on, by version and code.
 SELECT version_id, error_code AS reason, count(*) AS count
 FROM assay.dead_letters
-WHERE state IN ('open', 'assigned', 'replaying')
+WHERE state = 'open'
 GROUP BY version_id, error_code
 ORDER BY version_id, count(*) DESC, error_code
 
