@@ -10,7 +10,7 @@ import pytest
 from letters import ANY, REFUSED, Place, at_item, placed, refused
 from waiting import until_blocked
 
-from assay.adapters.postgres.dead_letter_acts import Acted, DeadLetterActs
+from assay.adapters.postgres.dead_letter_acts import Acted
 from assay.adapters.postgres.explain_store import ExplainStore
 from assay.adapters.postgres.status_store import StatusStore
 from assay.domain.dead_letters import LetterFilter, LetterState
