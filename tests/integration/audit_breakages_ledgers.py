@@ -21,6 +21,7 @@ from audit_breakages import (
 from audit_breakages_budgets import BUDGETS
 from audit_breakages_dead_letters import DEAD_LETTERS
 from audit_breakages_isolated import ISOLATED
+from audit_breakages_replays import REPLAYS
 
 _ALSO_CONSTRAINTS: Final = frozenset({CONSTRAINTS})
 _CALL: Final = (
@@ -258,5 +259,5 @@ GUARDS: Final = (
 BREAKAGES: Final = (
     *TASKS, *HISTORY, *OUTPUTS, *DRAWS, *PEOPLE, *RESULTS,
     *CALLS, *OUTBOX, *SOURCES, *VAULT, *VERSIONS, *GUARDS, *BUDGETS, *ISOLATED,
-    *DEAD_LETTERS,
+    *DEAD_LETTERS, *REPLAYS,
 )  # fmt: skip

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from scripted_run import ScriptedModel, pipeline_of, run
 from stores import Bench, open_bench
 
+from assay.adapters.postgres.dead_letter_acts import DeadLetterActs
 from assay.adapters.postgres.version_store import VersionStore
 from assay.app import RunPlan, run_pipeline
 from assay.consumer import Inbox, parse
@@ -52,7 +53,7 @@ def events_of(bench: Bench) -> list[OutboxEvent]:
 
 
 def everything_that_makes_an_event(bench: Bench) -> None:
-    """Accepted, referred, refused, superseded, in conflict, isolated, frozen."""
+    """Accepted, referred, refused, closed, superseded, in conflict, isolated, frozen."""
     bad = f"Here you are: {answer()}"
     script = {
         "accepted": [answer(), answer(confidence=0.9)], "referred": [answer(confidence=0.25)],
@@ -63,6 +64,8 @@ def everything_that_makes_an_event(bench: Bench) -> None:
         bench.offer(name, text=f"{SECRET} {name}").record for name in ("accepted", "referred", "refused")
     ]
     run(bench, first, model)
+    ((letter,),) = bench.db.execute("SELECT dead_letter_id FROM assay.dead_letters").fetchall()
+    DeadLetterActs(bench.url).close([letter], actor="tester", reason="a test")
     run(bench, [bench.offer("accepted", 2, text=f"{SECRET} again").record], model)
     items: list[SourceItem] = [
         bench.offer("referred", text=f"{SECRET} other").record,

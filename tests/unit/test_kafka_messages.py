@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
-from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE
+from typing import cast
 
-from assay.adapters.kafka.messages import MessageReader, Received, timestamp_of
+import pytest
+from confluent_kafka import (
+    TIMESTAMP_CREATE_TIME,
+    TIMESTAMP_LOG_APPEND_TIME,
+    TIMESTAMP_NOT_AVAILABLE,
+    Message,
+)
+
+from assay.adapters.kafka.messages import MessageReader, Received, received, timestamp_of
 from assay.adapters.postgres.claim_rows import attributes_of
 from assay.domain.identity import InputRecord, MalformedInput, SourcePosition
 from assay.domain.record_mapping import SourceRules
@@ -56,3 +63,28 @@ def test_what_is_malformed_has_its_time_too() -> None:
     item = READER.item(Received(POSITION, None))
     assert isinstance(item, MalformedInput)
     assert (item.error_type, item.position.timestamp_ms) == ("tombstone", 1_700_000_000_123)
+
+
+class OddHeaders:
+    """A message as the client has it, whose header names are not UTF-8."""
+
+    def headers(self) -> None:
+        raise SystemError("returned a result with an exception set")
+
+    def partition(self) -> int:
+        return 1
+
+    def offset(self) -> int:
+        return 7
+
+    def timestamp(self) -> tuple[int, int]:
+        return (1, 10**15)
+
+    def value(self) -> bytes:
+        return b"{}"
+
+
+def test_headers_that_cannot_be_read_are_none_and_the_message_is() -> None:
+    found = received(cast(Message, OddHeaders()), 3)
+    assert (found.headers, found.value) == ((), b"{}")
+    assert (found.position.partition, found.position.offset, found.position.timestamp_ms) == (1, 7, None)

@@ -101,5 +101,7 @@ def test_a_fix_names_the_versions_that_its_kind_needs() -> None:
         check_fix(FixKind.NEW_MODEL, 1, None)
     with pytest.raises(ConfigurationError, match="nothing has changed"):
         check_fix(FixKind.NEW_MODEL, 1, 1)
+    with pytest.raises(ConfigurationError, match="earlier version"):
+        check_fix(FixKind.NEW_SCHEMA, 2, 1)
     with pytest.raises(ConfigurationError, match="leave --to out"):
         check_fix(FixKind.DEPENDENCY_RESTORED, 1, 2)

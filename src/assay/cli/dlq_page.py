@@ -45,7 +45,8 @@ def show_page(dead_letter_id: int, *, as_json: bool) -> None:
     with existing_database(load_settings()) as url:
         page = DeadLetterStore(url).page(dead_letter_id)
     if as_json:
-        typer.echo(to_json(as_object(page.envelope, page.facts) | {"acts": page.acts, "calls": page.calls}))
+        more = {"acts": page.acts, "calls": page.calls, "replays": page.replays}
+        typer.echo(to_json(as_object(page.envelope, page.facts) | more))
     else:
         _put_page(page)
 
@@ -75,6 +76,10 @@ def _put_page(page: LetterPage) -> None:
     screen, row = console(), page.envelope
     screen.print(Text(heading(row), style="bold"))
     put_questions(screen, row, page.facts, page.calls)
+    if page.replays:
+        screen.print(Text("\nReplays", style="bold"))
+    for item in page.replays:
+        screen.print(f"  {_replayed(item, row['dead_letter_id'])}")
     if page.acts:
         screen.print(Text("\nWhat was done", style="bold"))
     for act in page.acts:
@@ -191,3 +196,15 @@ def _told(act: Row) -> str:
     why = f": {shown(act['reason'])}" if act["reason"] else ""
     owner = f" to {shown(act['owner'])}" if act["owner"] else ""
     return f"{act['kind']}{owner} {who}{why}"
+
+
+def _replayed(item: Row, letter: object) -> str:
+    """A replay that it was in, or came out of, in a sentence."""
+    why = f": {shown(item['reason'])}" if item["reason"] is not None else ""
+    at = "" if item["ended_at"] is None else f" {shown(item['ended_at'])}"
+    of = item["of_dead_letter"]
+    came = "" if of == letter else f"; it came out of this replay of dead letter {of}"
+    return (
+        f"replay {item['replay']}, fix {item['fix']} ({item['kind']}, {shown(item['description'])}): "
+        f"{item['state']}{why}{at}{came}"
+    )

@@ -62,6 +62,13 @@ _EVENTS: Final = {
     )
 }
 _REVIEWS: Final = {name: name for name in ("created_at", "reason", "state", "blind")}
+# Moves whose reasons are explained below the table.
+_EXPLAINED: Final = ("park", "replay", "supersede")
+_REPLAYED: Final = {
+    "replay": "a replay let it out, for the next worker of its version",
+    "replayed_under_newer_version": "a newer version of the pipeline annotated it in a replay",
+    "newer_input_version": "a newer version of the record is annotated in its place",
+}
 _FIGURES: Final = ("in", "cached", "out", "reasoning", "cost", "ms", "pass", "HTTP", "revision")
 # Left out where the screen has no room for them; --json has all.
 _WIDE: Final = 140
@@ -185,8 +192,8 @@ def _show_annotation(screen: Console, history: AnnotationHistory, result: Row | 
     for row in history.holds[:_HOLDS_SHOWN]:
         screen.print(f"  {_hold(row)}")
     _show_rows(screen, "Moves", history.moves, _MOVES)
-    for code in dict.fromkeys(str(row["reason"]) for row in history.moves if row["move"] == "park"):
-        screen.print(f"  {shown(code)}: {meaning(code)}")
+    for code in dict.fromkeys(str(row["reason"]) for row in history.moves if row["move"] in _EXPLAINED):
+        screen.print(f"  {shown(code)}: {_meaning(code)}")
     _show_rows(screen, "Calls", history.calls, _CALLS)
     if len(history.calls) > 1:
         screen.print(f"  {_total(history.calls)}")
@@ -210,12 +217,20 @@ def _why(task: Row) -> list[str]:
         )
     if task["not_before"] is not None:
         reason = task["last_reason"]
-        lines.append(f"parked until {shown(task['not_before'])}: {shown(reason)}. {meaning(reason)}")
+        lines.append(f"parked until {shown(task['not_before'])}: {shown(reason)}. {_meaning(reason)}")
     commit = "" if task["code_commit"] is None else f", commit {shown(task['code_commit'])}"
     lines.append(f"model {shown(task['model'])}, attempts {task['attempts']}{commit}")
     if task["quality_selected"]:
         lines.append(f"drawn for the quality pool (probability {shown(task['quality_probability'])})")
     return lines
+
+
+def _meaning(reason: object) -> str:
+    """What a reason means: a replay's, or a code of the table of failures."""
+    word, colon, number = str(reason).partition(":")
+    if word == "replay" and colon:
+        return f"replay {shown(number)} let it out; `assay replay status {shown(number)}` says with which fix"
+    return _REPLAYED.get(str(reason)) or meaning(reason)
 
 
 def _hold(row: Row) -> str:

@@ -58,6 +58,9 @@ def plan(
         float | None,
         typer.Option("--per-minute", metavar="N", min=0.1, help="Let out so many a minute at most."),
     ] = None,
+    call: Annotated[
+        bool, typer.Option("--call", help="Ask the model again, even where responses are kept.")
+    ] = False,
     by: Annotated[str | None, _BY] = None,
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
@@ -73,7 +76,8 @@ def plan(
         document_type=document_type, owner=owner, fingerprint=fingerprint, ids=tuple(ids) if ids else None,
         limit=limit,
     )  # fmt: skip
-    plan_replay(fix, selection, Pacing(sample, stop_loss, per_minute), reason=reason, by=by, as_json=as_json)
+    pacing = Pacing(sample, stop_loss, per_minute)
+    plan_replay(fix, selection, pacing, reason=reason, by=by, call=call, as_json=as_json)
 
 
 @replay_app.command("run")

@@ -25,13 +25,20 @@ _TO: Final = {
 
 
 def plan_replay(
-    fix_id: int, selection: Selection, pacing: Pacing, *, reason: str, by: str | None, as_json: bool
+    fix_id: int,
+    selection: Selection,
+    pacing: Pacing,
+    *,
+    reason: str,
+    by: str | None,
+    call: bool,
+    as_json: bool,
 ) -> None:
     """Plan it and say what it would do."""
     actor, why = acting(by), worded(reason)
     with existing_database(load_settings()) as url:
         store = ReplayStore(url)
-        number = store.plan(fix_id, selection, pacing, actor=actor, reason=why)
+        number = store.plan(fix_id, selection, pacing, actor=actor, reason=why, call=call)
         replay, barred = store.one(number), store.barred(number)
         stage = Stage(str(replay["stage"]))
         expected = store.expected(fix_id, stage, int(str(replay["waiting"])))

@@ -166,11 +166,11 @@ _RULES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("lost_call_brings_no_result", "A call that came back after its lease was lost made no output."),
         (
             "label_comes_from_an_accepted_call",
-            "A label comes from an accepted call of the attempt that finished.",
+            "A label comes from an accepted call of the attempt that finished, or from a kept response.",
         ),
         (
             "refusal_comes_from_a_call",
-            "A dead letter of class contract or policy has the call that was refused.",
+            "A dead letter of class contract or policy has the call that was refused, its own or of before.",
         ),
         ("each_pass_is_answered_once", "No pass of a task is asked for again once its answer counted."),
         ("correction_follows_a_failure", "A correction was called only where the first pass had failed."),
@@ -211,7 +211,7 @@ _RULES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
             "replay_names_its_fix",
             "A replay has a fix on record, of the pipeline whose dead letters it takes.",
         ),
-        ("released_item_is_under_way", "What a replay has let out is under way, and names the replay."),
+        ("released_item_is_under_way", "What a replay has let out is under way, or was overtaken just now."),
         ("replaying_dead_letter_is_let_out", "A dead letter is being replayed while its item is out."),
         (
             "success_resolves_its_dead_letter",
@@ -219,15 +219,21 @@ _RULES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ),
         (
             "resolved_by_replay_has_its_item",
-            "A dead letter that says a replay resolved it is an item of that replay, or an older version's.",
+            "A dead letter resolved by a replay is an item of it, or an older version's of the same input.",
         ),
         ("replay_is_recorded", "A replay was planned by somebody, and its last act fits its state."),
-        ("finished_replay_has_no_open_item", "A replay that is over has nothing waiting."),
+        (
+            "finished_replay_has_no_open_item",
+            "A replay that is over has nothing waiting, a finished one nothing out.",
+        ),
         (
             "replay_of_is_an_older_version",
-            "What an annotation replays is of the same input and line, under another version.",
+            "What an annotation replays is of the same input and line, under an older version.",
         ),
-        ("kept_response_is_of_a_dead_letter", "A kept response belongs to an attempt that was refused."),
+        (
+            "kept_response_is_of_a_dead_letter",
+            "A kept response belongs to an attempt that a contract refused.",
+        ),
     ),
     "sources and waiting work": (
         ("parked_task_is_on_the_work_list", "A parked task is on the work list, with its due time."),

@@ -125,3 +125,6 @@ def check_fix(kind: FixKind, version: int, to_version: int | None) -> None:
         )
     elif version == to_version:
         raise ConfigurationError("--version and --to are the same version: nothing has changed.")
+    elif to_version < version:
+        # Of two versions the later one serves: an annotation by an earlier one would never take its place.
+        raise ConfigurationError("--to is an earlier version than --version: a fix leads to a later one.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from operator import methodcaller
 from typing import Final
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
@@ -13,6 +14,7 @@ from assay.domain.record_mapping import SourceRules
 from assay.domain.records import ABSENT, ParsedItem, Piece, Refused, to_item
 from assay.domain.text import is_blank, is_storable
 
+_ask_headers: Final = methodcaller("headers")
 _YEAR_10000: Final = 253_402_300_800_000
 # Headers that say what the record itself does not; the first one that is there counts.
 _HEADERS: Final = {
@@ -35,9 +37,17 @@ def received(message: Message, epoch: int) -> Received:
     position = SourcePosition(
         message.partition() or 0, message.offset() or 0, None, epoch, timestamp_of(message.timestamp())
     )
-    headers = message.headers()
-    pairs = headers.items() if isinstance(headers, dict) else headers or ()
-    return Received(position, message.value(), tuple(pairs))
+    return Received(position, message.value(), _headers_of(message))
+
+
+def _headers_of(message: Message) -> tuple[tuple[str, bytes | str | None], ...]:
+    """The headers; none where a name is not UTF-8. The client then returns a list with an exception pending
+    (confluent-kafka 2.16), which only a call through C is sure to raise; a second call may crash it."""
+    try:
+        headers = _ask_headers(message)
+    except (SystemError, UnicodeDecodeError):
+        return ()
+    return tuple(headers.items() if isinstance(headers, dict) else headers or ())
 
 
 def timestamp_of(found: tuple[int, int]) -> int | None:

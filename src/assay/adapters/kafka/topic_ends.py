@@ -9,15 +9,9 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Final, Self
 
-from confluent_kafka import (
-    TIMESTAMP_NOT_AVAILABLE,
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Message,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from assay.adapters.kafka.messages import timestamp_of
 from assay.adapters.kafka.open_topic import EMBEDDED, TopicReading, open_topic
 from assay.adapters.kafka.problems import failure_of, is_passing
 from assay.adapters.kafka.security import Connection
@@ -109,11 +103,11 @@ class TopicLook:
         refused: list[tuple[KafkaError, str]] = []
 
         def take(message: Message, place: Place) -> None:
-            kind, at = message.timestamp()
+            at = timestamp_of(message.timestamp())
             error = message.error()
             if error is not None and not is_passing(error):
                 refused.append((error, place[0]))
-            if place in left and error is None and kind != TIMESTAMP_NOT_AVAILABLE:
+            if place in left and error is None and at is not None:
                 found[place] = datetime.fromtimestamp(at / 1000, UTC)
             left.discard(place)
 

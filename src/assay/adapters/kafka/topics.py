@@ -97,8 +97,8 @@ def send_values(connection: Connection, topic: str, values: Iterable[tuple[str |
 
 
 def read_values(connection: Connection, topic: str, *, silence_seconds: float | None) -> Iterator[bytes]:
-    """Values of a topic from its beginning, of all partitions, up to now: it ends after so long without one
-    that was there when it began. None: it goes on for ever, with what comes.
+    """Values of a topic from its beginning, of all partitions: it ends after so long without one, on a busy
+    topic once it has come so far. None: it goes on for ever, with what comes.
 
     Reads without a group and commits nothing. Raises `ConfigurationError` for a topic that is missing.
     """
@@ -134,14 +134,16 @@ def _read(
                          "auto.offset.reset": "earliest", "fetch.wait.max.ms": 50})  # fmt: skip
     try:
         consumer.assign(list(places))
-        # By the clock, for the embedded broker does not tell where a partition ends.
-        began = int(time.time() * 1000)
+        # By silence, for the embedded broker does not tell where a partition ends. On a topic that is never
+        # silent, what is newer than the wait prolongs nothing; no message is passed over for its time, which
+        # is its producer's own.
+        newest = time.time() + (silence_seconds or 0.0)
         heard = time.monotonic()
         while silence_seconds is None or time.monotonic() - heard < silence_seconds:
             for message in consumer.consume(_BATCH, _POLL_SECONDS):
-                later = silence_seconds is not None and message.timestamp()[1] > began
-                if message.error() is None and not later:
-                    heard = time.monotonic()
+                if message.error() is None:
+                    if message.timestamp()[1] <= newest * 1000:
+                        heard = time.monotonic()
                     yield message
     finally:
         consumer.close()

@@ -337,10 +337,11 @@ class ClaimStore:
             return None, ""
 
     async def tidy(self) -> int:
-        """Forget finished claim batches; returns how many."""
+        """Forget finished claim batches, and kept responses that have expired; returns how many batches."""
         rows = await transact(
             self._pool, lambda c: self._all(c, "tidy_batches", {"version_id": self._version_id})
         )
+        await transact(self._pool, lambda c: c.execute(self._sql["tidy_responses"]))
         return int(rows[0][0])
 
     async def next_due(self) -> tuple[float | None, int]:

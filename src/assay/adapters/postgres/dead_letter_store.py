@@ -29,12 +29,14 @@ _Connection = psycopg.Connection[TupleRow]
 
 @dataclass(frozen=True, slots=True)
 class LetterPage:
-    """One dead letter: its envelope, what a replay has to know, what people did, the calls of its task."""
+    """One dead letter: its envelope, what a replay has to know, what people did, the calls of its task, the
+    replays that it was in."""
 
     envelope: Row
     facts: Row
     acts: list[Row]
     calls: list[Row]
+    replays: list[Row]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,9 @@ class DeadLetterStore:
             (facts,) = rows(connection, self._sql["letters_facts"], ids)
             acts = rows(connection, self._sql["letters_acts"], ids)
             calls = rows(connection, self._sql["letters_calls"], {"id": dead_letter_id})
-        return LetterPage(found[0], facts, grouped(acts, "dead_letter_id").get(dead_letter_id, []), calls)
+            replays = rows(connection, self._sql["letters_replays"], {"id": dead_letter_id})
+        done = grouped(acts, "dead_letter_id").get(dead_letter_id, [])
+        return LetterPage(found[0], facts, done, calls, replays)
 
     def cohorts(
         self, which: LetterFilter, by: Sequence[str] = DEFAULT_BY, *, most: int = 100, shares: bool = True

@@ -35,9 +35,9 @@ class ReplayFinish:
     async def settle(self, connection: Connection, task_ids: list[int], actor: str) -> None:
         """Items end; a newer version's success supersedes the annotation that it was replayed from."""
         await connection.execute(self._sql["replay_inherit"], {"task_ids": task_ids})
-        await connection.execute(self._sql["replay_end_items"], {"task_ids": task_ids})
         await connection.execute(self._sql["replay_failed_again"], {"task_ids": task_ids})
         await connection.execute(self._sql["replay_resolve_old"], {"task_ids": task_ids})
+        await connection.execute(self._sql["replay_end_items"], {"task_ids": task_ids})
         cursor = await connection.execute(
             self._sql["replay_supersede"], {"task_ids": task_ids, "actor": actor}
         )

@@ -79,10 +79,20 @@ class ReplayStore:
             terms = {"fix_id": fix_id, "name": name, "most": _MOST_LISTED}
             return rows(connection, self._sql["fix_list"], terms)
 
-    def plan(self, fix_id: int, selection: Selection, pacing: Pacing, *, actor: str, reason: str) -> int:
+    def plan(
+        self,
+        fix_id: int,
+        selection: Selection,
+        pacing: Pacing,
+        *,
+        actor: str,
+        reason: str,
+        call: bool = False,
+    ) -> int:
         """Select dead letters for a fix, in one transaction; the replay's number. Nothing runs yet.
 
-        Raises `ConfigurationError` where there is no such fix, or nothing matches.
+        `call`: ask the model anew, even where responses are kept that the fix could do with. Raises
+        `ConfigurationError` where there is no such fix, or nothing matches.
         """
         with self._connect() as connection:
             found = connection.execute(self._sql["fix_of"], {"fix_id": fix_id}).fetchone()
@@ -90,7 +100,7 @@ class ReplayStore:
                 raise ConfigurationError(f"There is no fix {fix_id}; `assay fix list` shows them.")
             kind, name, from_version, to_version, _ = found
             ((kept,),) = connection.execute(self._sql["replay_kept"], {"version_id": from_version}).fetchall()
-            stage = stage_of(FixKind(kind), kept=kept)
+            stage = stage_of(FixKind(kind), kept=kept and not call)
             chosen = {key: value for key, value in asdict(selection).items() if value is not None}
             terms = {
                 "fix_id": fix_id, "stage": stage.value, "sample": pacing.sample,

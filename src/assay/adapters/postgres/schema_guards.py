@@ -54,6 +54,11 @@ _CONSTRAINTS: Final[dict[str, tuple[str, ...]]] = {
         "assigned_to_somebody", "dead_letters_one_open", "dead_letters_pkey", "dead_letters_state_check",
         "fingerprint_is_short_hex", "open_is_nobodys", "resolved_by_something",
     ),
+    "assay.fixes": (
+        "fix_of_a_version_names_both", "fixes_author_check", "fixes_description_check",
+        "fixes_from_version_fkey", "fixes_kind_check", "fixes_link_check", "fixes_name_check", "fixes_pkey",
+        "fixes_to_version_fkey",
+    ),
     "assay.inputs": (
         "inputs_document_ref_check", "inputs_input_sha256_check", "inputs_input_version_check", "inputs_pkey",
         "inputs_record_id_check",
@@ -104,6 +109,20 @@ _CONSTRAINTS: Final[dict[str, tuple[str, ...]]] = {
         "releases_check", "releases_pkey", "releases_revision_check", "releases_share_check",
         "releases_stage_check", "releases_version_id_fkey",
     ),
+    "assay.replay_acts": (
+        "replay_acts_actor_check", "replay_acts_kind_check", "replay_acts_pkey", "replay_acts_reason_check",
+        "replay_acts_replay_id_fkey",
+    ),
+    "assay.replay_items": (
+        "item_ends", "item_runs_once_released", "item_says_why", "replay_items_dead_letter_id_fkey",
+        "replay_items_dead_letter_id_replay_id_key", "replay_items_one_at_a_time", "replay_items_pkey",
+        "replay_items_place_check", "replay_items_replay_id_fkey",
+        "replay_items_state_check", "replay_items_task",
+    ),
+    "assay.replays": (
+        "replays_first_sample_check", "replays_fix_id_fkey", "replays_per_minute_check", "replays_pkey",
+        "replays_planned_by_check", "replays_stage_check", "replays_state_check", "replays_stop_loss_check",
+    ),
     "assay.results": ("results_pkey", "results_revision_check"),
     "assay.review_items": ("review_items_one_open", "review_items_pkey", "review_items_state_check"),
     "assay.source_checkpoints": (
@@ -148,6 +167,7 @@ _CONSTRAINTS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "assay_vault.labels": ("labels_pkey",),
     "assay_vault.raws": ("raws_pkey",),
+    "assay_vault.responses": ("responses_pass_number_check", "responses_pkey"),
     "assay_vault.subject_keys": ("subject_keys_pkey",),
     "assay_vault.texts": ("texts_pkey",),
 }  # fmt: skip

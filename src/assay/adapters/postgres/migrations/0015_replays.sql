@@ -15,7 +15,7 @@ CREATE TABLE assay.fixes (
     recorded_at  timestamptz NOT NULL,
     CONSTRAINT fix_of_a_version_names_both CHECK (
         (kind IN ('new_schema', 'revised_prompt', 'new_model')) = (to_version IS NOT NULL)
-        AND from_version IS DISTINCT FROM to_version)
+        AND (to_version IS NULL OR to_version > from_version))
 );
 CREATE TRIGGER fixes_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON assay.fixes
     FOR EACH STATEMENT EXECUTE FUNCTION assay.refuse();
@@ -51,7 +51,7 @@ CREATE TABLE assay.replay_items (
     released_at    timestamptz,
     ended_at       timestamptz,
     PRIMARY KEY (replay_id, place),
-    UNIQUE (replay_id, dead_letter_id),
+    UNIQUE (dead_letter_id, replay_id),
     CONSTRAINT item_runs_once_released CHECK ((runs_task_id IS NOT NULL) = (released_at IS NOT NULL)),
     CONSTRAINT item_says_why CHECK ((state IN ('failed', 'barred', 'overtaken')) = (reason IS NOT NULL)),
     CONSTRAINT item_ends CHECK ((state IN ('waiting', 'released')) = (ended_at IS NULL))
@@ -60,6 +60,7 @@ CREATE TABLE assay.replay_items (
 CREATE UNIQUE INDEX replay_items_one_at_a_time ON assay.replay_items (dead_letter_id)
     WHERE state IN ('waiting', 'released');
 CREATE INDEX replay_items_open ON assay.replay_items (replay_id, place) WHERE state IN ('waiting', 'released');
+CREATE INDEX replay_items_runs ON assay.replay_items (runs_task_id);
 CREATE UNIQUE INDEX replay_items_task ON assay.replay_items (runs_task_id) WHERE state = 'released';
 CREATE TRIGGER replay_items_stay BEFORE DELETE OR TRUNCATE ON assay.replay_items
     FOR EACH STATEMENT EXECUTE FUNCTION assay.refuse();
@@ -102,13 +103,14 @@ CREATE FUNCTION assay.replay_bar(letter bigint, newer integer, stage text, most 
 LANGUAGE sql STABLE AS $$
     SELECT CASE
         WHEN t.state = 'erased' THEN 'erased'
+        WHEN EXISTS (
+            SELECT FROM assay.annotation_tasks n
+            JOIN assay.pipeline_versions w ON w.version_id = n.version_id AND w.name = v.name
+            WHERE n.record_id = t.record_id AND n.input_version > t.input_version)
+            THEN 'newer_input_version'
         WHEN d.state NOT IN ('open', 'assigned') OR t.state <> 'quarantined' THEN 'settled_before'
         WHEN d.expires_at <= assay.assay_now() THEN 'retention_over'
         WHEN d.replay_count >= most THEN 'replay_limit'
-        WHEN EXISTS (
-            SELECT FROM assay.results r
-            WHERE r.name = v.name AND r.record_id = t.record_id AND r.input_version > t.input_version)
-            THEN 'newer_input_version'
         WHEN EXISTS (
             SELECT FROM assay.annotation_tasks n
             WHERE n.record_id = t.record_id AND n.input_version = t.input_version AND n.version_id = newer)

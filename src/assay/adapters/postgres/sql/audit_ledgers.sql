@@ -40,7 +40,8 @@ JOIN assay.annotation_outputs o ON o.task_id = c.task_id AND o.attempt_id = c.at
 WHERE c.outcome = 'lease_lost'
 
 -- name: label_comes_from_an_accepted_call
--- A label comes from an accepted call of the attempt that finished, or from a kept response that was judged again.
+-- A label comes from an accepted call of the attempt that finished, or from a kept response.
+-- A replay may have judged that again.
 SELECT 'task ' || o.task_id, o.task_id
 FROM assay.annotation_outputs o
 LEFT JOIN assay.calls c
@@ -53,7 +54,8 @@ WHERE o.label_json IS NOT NULL AND NOT o.repaired AND c.call_id IS NULL
       WHERE i.runs_task_id = o.task_id AND i.state = 'succeeded')
 
 -- name: refusal_comes_from_a_call
--- A dead letter of class contract or policy has the call that was refused, or the one whose response was kept.
+-- A dead letter of class contract or policy has the call that was refused, its own or of before.
+-- What a replay judged again is the kept response of an earlier call.
 -- Exhausted retries (class transient) need no call of the attempt that gave up, and of withdrawn tasks none
 -- was refused.
 SELECT 'dead letter ' || d.dead_letter_id, d.task_id
@@ -85,7 +87,8 @@ HAVING count(*) > 1
          AND h.from_state IN ('quarantined', 'shadowed'))
 
 -- name: correction_follows_a_failure
--- A correction was called only where the first pass had failed. A replay begins with a first pass anew.
+-- A correction was called only where the first pass had failed.
+-- A replay begins with a first pass anew.
 SELECT 'call ' || c.call_id, c.task_id
 FROM assay.calls c
 JOIN assay.annotation_tasks t ON t.task_id = c.task_id

@@ -11,7 +11,8 @@ LEFT JOIN assay.pipeline_versions v ON v.version_id = t.version_id
 WHERE f.fix_id IS NULL OR (v.name <> f.name)
 
 -- name: released_item_is_under_way
--- What a replay has let out is under way, or was overtaken a moment ago: its annotation names the replay.
+-- What a replay has let out is under way, or was overtaken just now.
+-- Its annotation names the replay.
 SELECT 'replay ' || i.replay_id || ', item ' || i.place, i.task_id
 FROM assay.replay_items i
 LEFT JOIN assay.annotation_tasks t ON t.task_id = i.runs_task_id
@@ -20,16 +21,18 @@ WHERE i.state = 'released'
                    false)
 
 -- name: replaying_dead_letter_is_let_out
--- A dead letter is being replayed while its item is out, and only then.
+-- A dead letter is being replayed while its item is out.
+-- And only then; but a newer version of the record, or an erasure, may have settled it since.
 SELECT 'dead letter ' || d.dead_letter_id, d.task_id
 FROM assay.dead_letters d
 LEFT JOIN assay.replay_items i ON i.dead_letter_id = d.dead_letter_id AND i.state = 'released'
 LEFT JOIN assay.annotation_tasks t ON t.task_id = i.runs_task_id
 WHERE (d.state = 'replaying') <> (i.replay_id IS NOT NULL)
   AND t.state IS DISTINCT FROM 'superseded' AND t.state IS DISTINCT FROM 'erased'
+  AND NOT (i.replay_id IS NOT NULL AND d.state = 'resolved' AND d.resolved_by = 'newer_input_version')
 
 -- name: success_resolves_its_dead_letter
--- A dead letter whose item succeeded is resolved by that replay; what failed again has a dead letter.
+-- A dead letter whose item succeeded is resolved by that replay; a failure has its own.
 SELECT 'replay ' || i.replay_id || ', item ' || i.place, i.task_id
 FROM assay.replay_items i
 JOIN assay.dead_letters d ON d.dead_letter_id = i.dead_letter_id
@@ -40,7 +43,7 @@ WHERE (i.state = 'succeeded'
            WHERE n.task_id = i.runs_task_id AND n.last_attempt_at >= i.released_at))
 
 -- name: resolved_by_replay_has_its_item
--- A dead letter that says a replay resolved it is an item of that replay, or an older version's of the same input.
+-- A dead letter resolved by a replay is an item of it, or an older version's of the same input.
 SELECT 'dead letter ' || d.dead_letter_id, d.task_id
 FROM assay.dead_letters d
 WHERE d.state = 'resolved' AND d.resolved_by ^@ 'replay:'
@@ -62,7 +65,7 @@ WHERE last.kind IS DISTINCT FROM CASE r.state
     WHEN 'finished' THEN 'finished' ELSE CASE WHEN last.kind = 'resumed' THEN 'resumed' ELSE 'started' END END
 
 -- name: finished_replay_has_no_open_item
--- A replay that is over has nothing waiting; a finished one nothing out either.
+-- A replay that is over has nothing waiting, a finished one nothing out.
 SELECT 'replay ' || r.replay_id || ', item ' || i.place, i.task_id
 FROM assay.replays r
 JOIN assay.replay_items i ON i.replay_id = r.replay_id
@@ -77,7 +80,8 @@ LEFT JOIN assay.annotation_tasks o ON o.task_id = t.replay_of
 LEFT JOIN assay.pipeline_versions v ON v.version_id = t.version_id
 LEFT JOIN assay.pipeline_versions w ON w.version_id = o.version_id
 WHERE t.replay_of IS NOT NULL
-  AND (t.record_id, t.input_version, v.name) IS DISTINCT FROM (o.record_id, o.input_version, w.name)
+  AND ((t.record_id, t.input_version, v.name) IS DISTINCT FROM (o.record_id, o.input_version, w.name)
+       OR o.version_id >= t.version_id)
 
 -- name: kept_response_is_of_a_dead_letter
 -- A kept response belongs to an attempt that a contract refused.

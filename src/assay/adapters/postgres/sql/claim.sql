@@ -443,6 +443,21 @@ gone AS (
 )
 SELECT count(*) FROM done
 
+-- name: tidy_responses
+-- Delete kept responses that have expired, of all versions, some at a time; but not what a replay has let out to be
+-- judged again, or is letting out this minute: the model would be called in its place. Rows that somebody else
+-- deletes are left to them.
+DELETE FROM assay_vault.responses x
+WHERE x.response_id IN (
+    SELECT e.response_id FROM assay_vault.responses e
+    WHERE e.expires_at < (SELECT assay.assay_now() - interval '1 minute')
+      AND NOT EXISTS (
+          SELECT FROM assay.replay_items i
+          WHERE i.task_id = e.task_id AND i.state = 'released')
+    ORDER BY e.expires_at
+    LIMIT 1000
+    FOR UPDATE OF e SKIP LOCKED)
+
 -- name: next_due
 -- Seconds until the next parked task of this version comes up (0: now; NULL: none), and how many there are,
 -- but for those that the pause of low priority holds back.

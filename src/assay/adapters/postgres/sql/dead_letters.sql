@@ -171,6 +171,20 @@ FROM assay.dead_letter_acts
 WHERE dead_letter_id = ANY (%(ids)s::int8[])
 ORDER BY act_id
 
+-- name: letters_replays
+-- The replays that a dead letter was in, and the one that it came out of, refused by a newer version: how they ended.
+SELECT i.replay_id AS replay, f.fix_id AS fix, f.kind, f.description, i.dead_letter_id AS of_dead_letter, r.stage,
+       r.state AS replay_state, i.state, i.reason, r.planned_at, i.released_at, i.ended_at,
+       n.pipeline_version AS ran_version
+FROM assay.dead_letters d
+JOIN assay.replay_items i ON i.dead_letter_id = d.dead_letter_id OR i.runs_task_id = d.task_id
+JOIN assay.replays r ON r.replay_id = i.replay_id
+JOIN assay.fixes f ON f.fix_id = r.fix_id
+LEFT JOIN assay.annotation_tasks t ON t.task_id = i.runs_task_id
+LEFT JOIN assay.pipeline_versions n ON n.version_id = t.version_id
+WHERE d.dead_letter_id = %(id)s::int8
+ORDER BY i.replay_id, i.place
+
 -- name: letters_calls
 -- The calls of a dead letter's task, each under the key that its vendor saw.
 SELECT c.recorded_at, c.pass_number, c.outcome, c.code, c.http_status, c.finish_reason, c.input_tokens,

@@ -33,16 +33,6 @@ JOIN assay.dead_letters before ON before.dead_letter_id = i.dead_letter_id
 WHERE t.task_id = ANY (%(task_ids)b::int8[]) AND t.state = 'quarantined'
   AND d.task_id = t.task_id AND d.state IN ('open', 'assigned')
 
--- name: replay_end_items
--- What became of the items that these tasks are.
-UPDATE assay.replay_items i
-SET state = CASE WHEN t.state = 'quarantined' THEN 'failed' ELSE 'succeeded' END,
-    reason = CASE WHEN t.state = 'quarantined' THEN t.error_code END,
-    ended_at = t.last_moved_at
-FROM assay.annotation_tasks t
-WHERE t.task_id = ANY (%(task_ids)b::int8[]) AND i.runs_task_id = t.task_id AND i.replay_id = t.replay_id
-  AND i.state = 'released'
-
 -- name: replay_failed_again
 -- A newer version refused it as well: the older annotation stays a dead letter, with one replay more.
 UPDATE assay.dead_letters d
@@ -63,6 +53,19 @@ JOIN assay.annotation_tasks o ON o.record_id = t.record_id AND o.input_version =
 JOIN assay.pipeline_versions w ON w.version_id = o.version_id AND w.name = v.name
 WHERE t.task_id = ANY (%(task_ids)b::int8[]) AND t.state <> 'quarantined' AND t.replay_of IS NOT NULL
   AND d.task_id = o.task_id AND d.state IN ('open', 'assigned', 'replaying')
+
+-- name: replay_end_items
+-- What became of the items that these tasks are. A success that did not resolve the dead letter came too late: a
+-- newer version of the record had.
+UPDATE assay.replay_items i
+SET state = CASE WHEN t.state = 'quarantined' THEN 'failed'
+                 WHEN d.resolved_by = 'replay:' || i.replay_id THEN 'succeeded' ELSE 'overtaken' END,
+    reason = CASE WHEN t.state = 'quarantined' THEN t.error_code
+                  WHEN d.resolved_by = 'replay:' || i.replay_id THEN NULL ELSE coalesce(d.resolved_by, d.state) END,
+    ended_at = t.last_moved_at
+FROM assay.annotation_tasks t, assay.dead_letters d
+WHERE t.task_id = ANY (%(task_ids)b::int8[]) AND i.runs_task_id = t.task_id AND i.replay_id = t.replay_id
+  AND i.state = 'released' AND d.dead_letter_id = i.dead_letter_id
 
 -- name: replay_supersede
 -- The older annotations give way to the one that was replayed from them, those of versions in between as well.

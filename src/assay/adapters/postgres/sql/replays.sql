@@ -160,11 +160,17 @@ FOR UPDATE OF r
 
 -- name: replay_overtake
 -- Items whose task was settled by something else than its own attempt: a newer version of the record, an erasure.
-UPDATE assay.replay_items i
-SET state = 'overtaken', reason = t.state::text, ended_at = t.last_moved_at
-FROM assay.annotation_tasks t
-WHERE i.replay_id = %(replay_id)s::int8 AND i.state = 'released' AND t.task_id = i.runs_task_id
-  AND t.state NOT IN ('processing', 'retry_scheduled')
+-- A dead letter that nothing has resolved is no longer being replayed.
+WITH gone AS (
+    UPDATE assay.replay_items i
+    SET state = 'overtaken', reason = t.state::text, ended_at = t.last_moved_at
+    FROM assay.annotation_tasks t
+    WHERE i.replay_id = %(replay_id)s::int8 AND i.state = 'released' AND t.task_id = i.runs_task_id
+      AND t.state NOT IN ('processing', 'retry_scheduled')
+    RETURNING i.dead_letter_id
+)
+UPDATE assay.dead_letters d SET state = CASE WHEN d.owner IS NULL THEN 'open' ELSE 'assigned' END
+FROM gone WHERE d.dead_letter_id = gone.dead_letter_id AND d.state = 'replaying'
 
 -- name: replay_counts
 -- Items by state.
