@@ -71,6 +71,34 @@ async def test_an_older_database_is_put_back(
             await run.finish(worker)
 
 
+async def test_a_database_that_goes_back_under_a_worker(
+    tmp_path: Path, db_url: str, broker: BrokerUnderTest, new_topic: NewTopic
+) -> None:
+    """A failover to a standby that was behind: the worker ends before it commits past what is forgotten."""
+    topic = new_topic(1)
+    copy = f"{db_url.rpartition('/')[2].partition('?')[0]}_copy"
+    async with stage(tmp_path, db_url, broker, topic, 1) as run:
+        run.journal = False
+        with run.working() as worker:
+            await run.send(tickets(20), partition=0)
+            await run.until(run.drained, "the first part", worker)
+            await worker.stop()
+        await asyncio.to_thread(snapshot, db_url, copy)
+        with run.working() as worker:
+            await run.send(tickets(20, 100), partition=0)
+            await run.until(run.drained, "the second part", worker)
+            run.watch.broker_counts = False
+            await asyncio.to_thread(put_back, db_url, copy)
+            await run.send(tickets(20, 200), partition=0)
+            assert await worker.ended(within=90) == 1
+            assert "The database has gone back" in worker.said()
+        assert run.project.committed() == 20
+        run.project.done("db", "restored")
+        with run.working() as worker:
+            await run.finish(worker)
+            assert run.project.one("SELECT count(*) FROM assay.inputs") == 60
+
+
 async def test_a_database_that_knows_nothing(
     tmp_path: Path, db_url: str, broker: BrokerUnderTest, new_topic: NewTopic
 ) -> None:

@@ -42,7 +42,10 @@ class Assignments:
 
     async def positions(self, partitions: Sequence[int]) -> Mapping[int, int | None]:
         """Where the ledger in PostgreSQL stands, by partition; None where it knows nothing."""
-        return {each: await self._sources.position(self._source_id, each) for each in partitions}
+        found = {each: await self._sources.position(self._source_id, each) for each in partitions}
+        for partition, position in found.items():
+            self._commits.expect(partition, position or 0)
+        return found
 
     def assigned(self, partition: int, epoch: int, start: int, reason: str) -> None:
         """Reading begins at `start`; `reason` says whose word that is.

@@ -28,6 +28,13 @@ class Commits:
         self._source_id = source_id
         self._probe = probe
         self._upstream = upstream
+        # How far the database has told us that a partition was read, our own commits included.
+        self._floors: dict[int, int] = {}
+
+    def expect(self, partition: int, position: int) -> None:
+        """The database knows the partition up to there. If it ever knows less, a commit says so and ends the
+        work: it has gone back, and nobody would read again what it has forgotten."""
+        self._floors[partition] = position
 
     async def regularly(self, every: float, then: Callable[[], Awaitable[object]]) -> None:
         """Commit every so many seconds, until cancelled."""
@@ -52,4 +59,6 @@ class Commits:
     async def write(self, due: Sequence[Committable]) -> None:
         """The ledger in PostgreSQL. After a restore of the database it may lag behind the source's own."""
         for each in due:
-            await self._sources.commit(self._source_id, each.offset, each.partition)
+            floor = self._floors.get(each.partition, 0)
+            await self._sources.commit(self._source_id, each.offset, each.partition, floor=floor)
+            self._floors[each.partition] = max(floor, each.offset)

@@ -224,11 +224,12 @@ class GroupedSources:
     async def position(self, source_id: int, partition: int) -> int | None:
         return await self._sources.position(source_id, partition)
 
-    async def commit(self, source_id: int, offset: int, partition: int = 0) -> None:
-        """Everything below an offset of the group is done; `source_id` is not looked at."""
+    async def commit(self, source_id: int, offset: int, partition: int = 0, *, floor: int = 0) -> None:
+        """Everything below an offset of the group is done. `source_id` and `floor` are about one source and
+        not looked at: each file has its own."""
         for one, own in self._group.commits(offset):
             if self._committed.get(one) != own:
-                await self._sources.commit(one, own, partition)
+                await self._sources.commit(one, own, partition, floor=self._committed.get(one, 0))
                 self._committed[one] = own
 
     async def isolate(self, source_id: int, isolations: Sequence[Isolation]) -> int:

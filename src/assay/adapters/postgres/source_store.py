@@ -9,6 +9,7 @@ from assay.adapters.postgres.claim_rows import attributes_of
 from assay.adapters.postgres.queries import queries
 from assay.adapters.postgres.record_keys import RecordKeys
 from assay.adapters.postgres.session import Connection, Pool, columns, transact
+from assay.domain.failures import AssayError
 from assay.domain.sealing import raw_aad
 from assay.domain.work import Isolation
 from assay.ports import VaultPort
@@ -48,15 +49,26 @@ class SourceStore:
         rows = await transact(self._pool, lambda c: self._all(c, "read_position", parameters))
         return None if rows[0][0] is None else int(rows[0][0])
 
-    async def commit(self, source_id: int, offset: int, partition: int = 0) -> None:
-        """Everything below `offset` has a durable destination."""
+    async def commit(self, source_id: int, offset: int, partition: int = 0, *, floor: int = 0) -> None:
+        """Everything below `offset` has a durable destination.
+
+        Raises `AssayError`, with nothing written, where the database knows of less than `floor`, which it has
+        told before: it has gone back, and what it has forgotten must be read again.
+        """
         parameters = {"source_id": source_id, "version_id": self._version_id,
-                      "partition": partition, "offset": offset}  # fmt: skip
+                      "partition": partition, "offset": offset, "floor": floor}  # fmt: skip
 
-        async def write(connection: Connection) -> None:
-            await connection.execute(self._sql["commit_offset"], parameters)
+        async def write(connection: Connection) -> int:
+            cursor = await connection.execute(self._sql["commit_offset"], parameters)
+            ((known,),) = await cursor.fetchall()
+            return int(known)
 
-        await transact(self._pool, write)
+        if (known := await transact(self._pool, write)) < floor:
+            raise AssayError(
+                f"The database has gone back: it knows partition {partition} up to offset {known}, and had "
+                f"it up to {floor}. A failover to a standby that was behind does that. End all workers and "
+                "publishers, run `assay db restored`, then start them again: what is missing is read again."
+            )
 
     async def isolate(self, source_id: int, isolations: Sequence[Isolation]) -> int:
         """Keep pieces of the source apart, bytes in the vault; returns how many were new.

@@ -18,14 +18,25 @@ SELECT max(committed_offset) FROM assay.source_checkpoints
 WHERE source_id = %(source_id)s AND partition_no = %(partition)s
 
 -- name: commit_offset
--- Never backwards: of two runs on one source, each commits what it knows to be done.
-INSERT INTO assay.source_checkpoints AS c
-    (source_id, version_id, partition_no, committed_offset, updated_at)
-VALUES (%(source_id)s, %(version_id)s, %(partition)s, %(offset)s, assay.assay_now())
-ON CONFLICT (source_id, version_id, partition_no) DO UPDATE SET
-    committed_offset = greatest(c.committed_offset, excluded.committed_offset),
-    updated_at = excluded.updated_at
-WHERE c.committed_offset < excluded.committed_offset
+-- Never backwards: of two runs on one source, each commits what it knows to be done. `floor` is how far the database
+-- has told this worker that the partition was read, its own commits included. A database that knows less by now has
+-- gone back (a failover to a standby that was behind): what it has forgotten would never be read again, so nothing is
+-- written. Returns how far it knows the partition to be read.
+WITH known AS MATERIALIZED (
+    SELECT coalesce(max(committed_offset), 0) AS up_to FROM assay.source_checkpoints
+    WHERE source_id = %(source_id)s::int4 AND partition_no = %(partition)s::int4
+),
+written AS (
+    INSERT INTO assay.source_checkpoints AS c
+        (source_id, version_id, partition_no, committed_offset, updated_at)
+    SELECT %(source_id)s::int4, %(version_id)s::int4, %(partition)s::int4, %(offset)s::int8, assay.assay_now()
+    FROM known WHERE known.up_to >= %(floor)s::int8
+    ON CONFLICT (source_id, version_id, partition_no) DO UPDATE SET
+        committed_offset = greatest(c.committed_offset, excluded.committed_offset),
+        updated_at = excluded.updated_at
+    WHERE c.committed_offset < excluded.committed_offset
+)
+SELECT up_to FROM known
 
 -- name: isolate
 -- Isolation first, then the offset is done. The same position isolated again changes nothing. Downstream and
